@@ -1,0 +1,36 @@
+// A file mapped read-only, whole. Moves, never copies.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "base/error.h"
+
+namespace munia {
+
+class MappedFile {
+ public:
+  MappedFile() = default;
+  /// Maps `path`. kNotFound when it does not exist, kIo when it cannot be read (a directory, no
+  /// permission): the message names the path and the system's reason. An empty file gives no bytes.
+  static Result<MappedFile> open(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
+  /// Tells the kernel that `part` will not be read again, so its pages need not stay resident.
+  void drop(std::span<const std::byte> part) const;
+
+ private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+/// The whole of a small text file (config, template). kLimit above `max_bytes`.
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes);
+
+}  // namespace munia

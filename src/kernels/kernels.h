@@ -1,0 +1,138 @@
+// The only header of this room that others include: a table of function pointers for one rung of
+// the instruction-set ladder, chosen at run time (select_kernels). reference.cpp is the
+// specification; every other rung must give the same bytes (the FMA rungs all add in one order).
+//
+// The one order of additions, for every weight type and every number of rows:
+//   total = 0
+//   for each block of kBlockCols consecutive k (by absolute index):
+//     acc = 0;  for k in the block, ascending:  acc = fma(x[k], w[n][k], acc)
+//     total = total + acc
+// where w[n][k] is the float32 value that the stored weight stands for (see WeightType). Blocks
+// keep the rounding error near that of a blocked BLAS; a vector lane is one output, so the width of
+// the vector never shows in the result.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace munia::kernels {
+
+inline constexpr std::int64_t kPanelRows = 16;    // outputs that are packed side by side
+inline constexpr std::int64_t kBlockCols = 256;   // k after which the accumulator restarts
+inline constexpr std::int64_t kPageTokens = 32;   // positions in one page of the KV cache
+
+/// How a weight is stored; its float32 value w is exact or rounded once, as the file format says:
+///   kF32 the number; kF16, kBf16 widened;
+///   kQ4_0 d*(q-8), kQ5_0 d*(q-16), kQ8_0 d*q, kQ4_1/kQ5_1 fl32(d*q + m), groups of 32;
+///   kQ4K, kQ5K fl32(d*sc*q - dmin*m), super-blocks of 256 in groups of 32;
+///   kQ6K d*sc*(q-32), super-blocks of 256 in groups of 16.
+enum class WeightType : std::uint8_t {
+  kF32, kF16, kBf16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4K, kQ5K, kQ6K,
+};
+std::string_view weight_type_name(WeightType type);  // "F32", "Q4_K", …
+
+/// k per storage block: n_cols of a matrix must be a multiple (1 for the float types).
+std::int64_t weight_block_cols(WeightType type);
+/// Bytes of one row of n_cols weights as the file stores it (GGUF's block layout).
+std::size_t source_row_bytes(WeightType type, std::int64_t n_cols);
+
+/// A weight matrix w [n_rows, n_cols] in panels of kPanelRows rows. Borrowed bytes, 64-aligned.
+struct PackedMatrix {
+  WeightType type = WeightType::kF32;
+  std::int64_t n_rows = 0;           // outputs; the last panel is padded with zero weights
+  std::int64_t n_cols = 0;           // inputs (k)
+  const std::byte* data = nullptr;   // [n_panels][panel_bytes]
+  std::size_t panel_bytes = 0;       // multiple of 64
+  std::int64_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+};
+std::size_t packed_panel_bytes(WeightType type, std::int64_t n_cols);
+/// Packs kPanelRows source rows (each source_row_bytes long; nullptr stands for a row of zeros)
+/// into one panel of packed_panel_bytes bytes at `panel`.
+void pack_panel(WeightType type, const std::byte* const rows[kPanelRows], std::int64_t n_cols,
+                std::byte* panel);
+
+/// Inputs of matmul that stay the same for several matrices: rows of activations prepared once.
+struct PreparedRows {
+  const std::byte* data = nullptr;  // Kernels::prepared_bytes(n_rows, n_cols), 64-aligned
+  std::int64_t n_rows = 0;
+  std::int64_t n_cols = 0;
+};
+
+/// Where matmul's results go: y[t][n] at y + t*row_stride + n.
+struct MatmulOutput {
+  float* y = nullptr;
+  std::int64_t row_stride = 0;     // in floats
+  const float* bias = nullptr;     // [n_rows of w] or nullptr: result = total + bias[n]
+  bool accumulate = false;         // true: y = y + result (residual); false: y = result
+};
+
+/// One attention job: all query heads of one KV head, for consecutive tokens of one sequence.
+/// Token i (0 <= i < n_tokens) is at absolute position pos_begin + i and sees keys 0..pos_begin+i.
+struct AttentionArgs {
+  const float* q = nullptr;            // head r of token i at q + i*q_token_stride + r*head_dim
+  std::int64_t q_token_stride = 0;     // in floats
+  std::int64_t n_tokens = 0;
+  std::int64_t n_rep = 1;              // query heads per KV head, consecutive in q
+  std::int64_t head_dim = 0;           // multiple of 16
+  std::int64_t pos_begin = 0;
+  const float* const* pages = nullptr; // [ceil((pos_begin+n_tokens)/kPageTokens)] page addresses
+  std::int64_t page_offset = 0;        // floats from a page's address to this layer's and head's part
+  float scale = 0;                     // score = dot(q, k) * scale
+  float* out = nullptr;                // same layout as q
+  std::int64_t out_token_stride = 0;   // in floats
+};
+// The part of a page at page_offset: K as panels [kPageTokens/16][head_dim][16 positions] f32, then
+// V as rows [kPageTokens][head_dim] f32.
+
+/// One rung. All pointers are set; none allocates, throws or keeps state between calls.
+struct Kernels {
+  const char* name;  // "scalar", "avx2", "avx512"
+
+  /// Bytes for PreparedRows of x [n_rows, n_cols].
+  std::size_t (*prepared_bytes)(std::int64_t n_rows, std::int64_t n_cols);
+  /// Rows that one unit of prepare_rows covers; unit i covers rows [i*prepare_unit_rows, …).
+  std::int64_t prepare_unit_rows;
+  /// Prepares units [unit_begin, unit_end) of x [n_rows, n_cols] f32 row-major into `prepared`.
+  void (*prepare_rows)(const float* x, std::int64_t n_rows, std::int64_t n_cols,
+                       std::int64_t unit_begin, std::int64_t unit_end, std::byte* prepared);
+
+  /// Bytes of scratch that one matmul call needs (per thread), for any matrix of n_cols.
+  std::size_t (*matmul_scratch_bytes)(std::int64_t n_rows, std::int64_t n_cols);
+  /// y[t][n] for all rows t of x and the outputs n of panels [panel_begin, panel_end) of w.
+  void (*matmul)(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
+                 std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch);
+
+  /// Row `row` of w as float32: out [n_cols]. For the embedding.
+  void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
+
+  /// out[t][i] = weight[i] * (x[t][i] * (1 / sqrt(mean(x[t]^2) + eps))), as Hugging Face orders it.
+  void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n_rows,
+                   std::int64_t dim, float* out);
+  /// Rotates the pairs (i, i + head_dim/2) of each of n_heads heads of one token, in place:
+  /// x [n_heads, head_dim], cos_sin [head_dim] = head_dim/2 cosines, then head_dim/2 sines.
+  void (*rope)(float* x, std::int64_t n_heads, std::int64_t head_dim, const float* cos_sin);
+  /// out[i] = gate[i] / (1 + exp(-gate[i])) * up[i]; out may be gate.
+  void (*silu_mul)(const float* gate, const float* up, std::int64_t n, float* out);
+
+  /// Bytes of scratch that one attention call needs (per thread).
+  std::size_t (*attention_scratch_bytes)(std::int64_t n_tokens, std::int64_t n_rep,
+                                         std::int64_t head_dim, std::int64_t n_keys);
+  /// softmax(q k^T * scale) v for one AttentionArgs.
+  void (*attention)(const AttentionArgs& args, std::byte* scratch);
+
+  /// log(sum(exp(x[i]))) of one row of logits, in float64 from float32 input.
+  double (*log_sum_exp)(const float* x, std::int64_t n);
+};
+
+/// The rungs that this machine can run, best last; always at least "scalar".
+struct KernelList {
+  const Kernels* rungs[8];
+  int n_rungs;
+};
+KernelList available_kernels();
+/// The best rung (`name` empty) or the one named; nullptr when this machine cannot run it or no
+/// rung has that name.
+const Kernels* select_kernels(std::string_view name);
+
+}  // namespace munia::kernels
