@@ -1,0 +1,52 @@
+// The one thread that owns the model's KV caches. Jobs come in by a queue, are computed several at a
+// time in ragged batches (chunked prefill mixed with decode), and end in their tickets. The result of
+// a job is the same bytes whatever else is being computed (kernels.h, order of additions).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "engine/job.h"
+#include "engine/model_bundle.h"
+
+namespace munia::engine {
+
+struct EngineOptions {
+  std::int64_t max_sequences = 16;   // computed at the same time
+  std::int64_t prefill_chunk = 512;  // most tokens in one step
+  std::size_t max_kv_bytes = 0;      // 0: enough for max_sequences of the whole context, never
+                                     // reserved before it is used
+  std::size_t max_queue = 1024;      // waiting jobs; more are refused with kLimit
+  bool kv_cache = true;              // false: every token recomputes its whole past
+};
+
+class Engine {
+ public:
+  /// `pool` belongs to the engine thread from now on.
+  Engine(std::shared_ptr<const ModelBundle> bundle, std::unique_ptr<ThreadPool> pool,
+         const EngineOptions& options);
+  /// Cancels what is running and joins the thread.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const ModelBundle& bundle() const { return *bundle_; }
+  const EngineOptions& options() const { return options_; }
+
+  /// Queues a job. Errors at once: an id out of range, an empty prompt, a prompt that the context
+  /// cannot hold (kLimit, with both numbers), a parameter out of range, a full queue.
+  Result<std::shared_ptr<Ticket>> submit(Job job);
+  /// submit() and wait() for one kind of job.
+  Result<GenerateResult> generate(GenerateJob job);
+  Result<ScoreResult> score(ScoreJob job);
+  Result<LogitsResult> logits(LogitsJob job);
+
+ private:
+  class Loop;
+  std::shared_ptr<const ModelBundle> bundle_;
+  EngineOptions options_;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace munia::engine

@@ -1,0 +1,89 @@
+// What can be asked of the engine, and what comes back. Ids in, ids and numbers out; text only where
+// a stop string or a stream needs it. A job knows nothing of JSON or HTTP.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "decode/sampler.h"
+
+namespace munia::engine {
+
+struct Usage {
+  std::int64_t prompt_tokens = 0;
+  std::int64_t cached_tokens = 0;
+  std::int64_t completion_tokens = 0;
+};
+
+struct Timings {
+  double queue_ms = 0;        // submit to the first step
+  double first_token_ms = 0;  // submit to the first token (or the prompt's logits)
+  double total_ms = 0;
+};
+
+/// Continues a prompt.
+struct GenerateJob {
+  std::vector<std::int32_t> prompt;  // not empty
+  std::int64_t max_tokens = 128;     // > 0; the context may end it earlier (finish "length")
+  decode::SamplingParams sampling;
+  std::vector<std::string> stops;
+  bool ignore_eos = false;           // for measuring
+  /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
+  /// empty.
+  std::function<void(std::string_view piece)> on_text;
+};
+struct GenerateResult {
+  std::vector<std::int32_t> ids;  // without the end token
+  std::string text;               // without special tokens, cut at a stop string
+  std::string finish_reason;      // "stop" or "length"
+  Usage usage;
+  Timings timings;
+};
+
+/// Sums of log-probabilities of continuations: one prompt pass, then the tree of continuations.
+struct ScoreJob {
+  std::vector<std::int32_t> prompt;                      // not empty
+  std::vector<std::vector<std::int32_t>> continuations;  // each not empty
+};
+struct ScoreResult {
+  std::vector<double> logprobs;  // natural log, one per continuation
+  Usage usage;
+  Timings timings;
+};
+
+/// Raw logits, and hidden states, of a prompt.
+struct LogitsJob {
+  std::vector<std::int32_t> prompt;  // not empty
+  bool all_rows = false;             // false: the last position only
+  std::vector<std::int64_t> tap_layers;  // hidden states to return (model::HiddenTap)
+  /// Called on the engine thread for each wanted row, ascending; `logits` [vocab_size] is valid
+  /// during the call only.
+  std::function<void(std::int64_t row, std::span<const float> logits)> on_row;
+};
+struct LogitsResult {
+  std::vector<std::vector<float>> hidden;  // per tap: [n_tokens, hidden_dim]
+  Usage usage;
+  Timings timings;
+};
+
+using Job = std::variant<GenerateJob, ScoreJob, LogitsJob>;
+using JobResult = std::variant<GenerateResult, ScoreResult, LogitsResult>;
+
+/// A submitted job. wait() may be called once from any thread; cancel() any time.
+class Ticket {
+ public:
+  virtual ~Ticket() = default;
+  /// Blocks until the job has ended. kCancelled after cancel(), kLimit when it cannot fit,
+  /// kUnavailable when the engine stops.
+  virtual Result<JobResult> wait() = 0;
+  /// The engine drops the job within one step.
+  virtual void cancel() = 0;
+};
+
+}  // namespace munia::engine

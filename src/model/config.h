@@ -1,0 +1,36 @@
+// The shape of a model, under this project's own names; Hugging Face's and GGUF's names are mapped
+// here and nowhere else. Everything is checked against bounds, since it comes from files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "files/gguf.h"
+
+namespace munia::model {
+
+struct ModelConfig {
+  std::string architecture;         // "qwen2" or "llama"
+  std::int64_t n_layers = 0;
+  std::int64_t hidden_dim = 0;
+  std::int64_t ffn_dim = 0;
+  std::int64_t n_heads = 0;
+  std::int64_t n_kv_heads = 0;      // divides n_heads
+  std::int64_t head_dim = 0;        // multiple of 16
+  std::int64_t vocab_size = 0;      // rows of the embedding
+  std::int64_t context_length = 0;  // positions that the model was made for
+  float rope_theta = 10000;
+  float rms_norm_eps = 1e-6F;
+  bool tied_embeddings = true;      // the head is the embedding
+  std::vector<std::int32_t> eos_ids;  // from the model's own files; the engine adds the turn end
+};
+
+/// From `dir`/config.json and, where present, generation_config.json (end tokens only).
+/// An architecture, activation or rope variant that munia does not compute is an Error naming it.
+Result<ModelConfig> config_from_directory(const std::string& dir);
+/// From the metadata of a GGUF file.
+Result<ModelConfig> config_from_gguf(const files::GgufFile& file);
+
+}  // namespace munia::model

@@ -1,0 +1,69 @@
+// The weights of a model, packed for the kernels in one arena (huge pages where possible). The
+// files' bytes are streamed through and dropped: there is never a second whole copy.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "files/tensor_file.h"
+#include "kernels/kernels.h"
+#include "model/config.h"
+
+namespace munia::model {
+
+/// A linear layer y = W x + b.
+struct Linear {
+  kernels::PackedMatrix w;   // [n_out, n_in]
+  std::vector<float> bias;   // [n_out] or empty
+  const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
+};
+
+struct LayerWeights {
+  std::vector<float> attn_norm;  // [hidden_dim]
+  Linear q;                      // [n_heads*head_dim, hidden_dim]
+  Linear k;                      // [n_kv_heads*head_dim, hidden_dim]
+  Linear v;                      // [n_kv_heads*head_dim, hidden_dim]
+  Linear o;                      // [hidden_dim, n_heads*head_dim]
+  std::vector<float> ffn_norm;   // [hidden_dim]
+  Linear gate;                   // [ffn_dim, hidden_dim]
+  Linear up;                     // [ffn_dim, hidden_dim]
+  Linear down;                   // [hidden_dim, ffn_dim]
+};
+
+struct Weights {
+  kernels::PackedMatrix embedding;  // [vocab_size, hidden_dim]
+  kernels::PackedMatrix head;       // [vocab_size, hidden_dim]; the embedding's bytes when tied
+  std::vector<float> final_norm;    // [hidden_dim]
+  std::vector<LayerWeights> layers; // [n_layers]
+  AlignedBuffer arena;              // all packed matrices
+  std::string types;                // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
+};
+
+/// How an architecture finds its tensors: the names of one container and the order of its rows.
+struct TensorSource {
+  /// The tensor of a role ("q", "ffn_norm", "embedding", …; `layer` < 0 outside the blocks) with
+  /// suffix "weight" or "bias", or nullptr.
+  std::function<const files::TensorView*(const std::string& role, std::int64_t layer,
+                                         const std::string& suffix)>
+      find;
+  /// The container's name of it, for messages.
+  std::function<std::string(const std::string& role, std::int64_t layer, const std::string& suffix)>
+      name;
+  /// Tells that a tensor's bytes are not needed any more.
+  std::function<void(const files::TensorView&)> drop;
+  /// Row of the container that holds row `row` of q or k (GGUF of the llama architecture permutes
+  /// them within each head).
+  std::int64_t (*qk_row)(std::int64_t row, std::int64_t head_dim) = nullptr;
+};
+
+/// Loads and packs all tensors of a decoder of this family (q, k, v with optional bias).
+/// Errors name the tensor, its shape or type and what was expected.
+Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source,
+                             ThreadPool& pool);
+
+}  // namespace munia::model

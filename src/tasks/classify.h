@@ -1,0 +1,80 @@
+// Emotion of texts by scoring (or decoding) labels, and predict: emotion and reply in one call.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/engine.h"
+#include "tasks/task.h"
+
+namespace munia::tasks {
+
+struct Classification {
+  std::optional<std::string> label;   // empty when method generate matched none
+  std::string emoji;
+  double confidence = 0;              // the label's probability; 0 with method generate
+  std::vector<std::pair<std::string, double>> probabilities;  // in the task's order; empty with
+                                                              // method generate
+  std::string raw;                    // the decoded text of method generate
+  engine::Usage usage;
+  engine::Timings timings;
+};
+
+/// A task prepared for one model: label tokens and their tree, made once.
+class Classifier {
+ public:
+  /// Errors: a label without tokens, a model without chat template, …
+  static Result<Classifier> create(engine::Engine& engine, Task task);
+
+  const Task& task() const { return task_; }
+  /// Labels for each text, in order; texts are computed in batches. The Error of a text (empty, too
+  /// long for the context: both numbers) stands in its own place.
+  std::vector<Result<Classification>> classify(const std::vector<std::string>& texts) const;
+  /// One text, submitted at once; `finish` it later. For predict and servers.
+  struct Pending {
+    std::shared_ptr<engine::Ticket> ticket;
+    std::size_t prompt_tokens = 0;
+  };
+  Result<Pending> submit(std::string_view text) const;
+  Result<Classification> finish(const Pending& pending) const;
+  /// The ids that the model is asked with.
+  Result<std::vector<std::int32_t>> prompt_ids(std::string_view text) const;
+
+ private:
+  Classifier(engine::Engine& engine, Task task) : engine_(&engine), task_(std::move(task)) {}
+  engine::Engine* engine_;
+  Task task_;
+  std::vector<std::vector<std::int32_t>> continuations_;  // one per label text
+  std::vector<std::size_t> continuation_label_;           // index of its label
+};
+
+struct PredictOptions {
+  std::int64_t max_tokens = 128;
+  decode::SamplingParams sampling;  // greedy by default
+  std::vector<std::string> stops;
+  bool reply = true;
+  /// Called once, as soon as the emotion is known (from the calling thread).
+  std::function<void(const Classification&)> on_emotion;
+  /// Called with each piece of the reply, after on_emotion (from the engine thread).
+  std::function<void(std::string_view)> on_text;
+};
+struct Prediction {
+  Classification emotion;
+  std::optional<std::string> reply;
+  std::string finish_reason;  // of the reply
+  engine::Usage usage;        // both prompts
+  double emotion_ms = 0;
+  double first_token_ms = 0;
+  double total_ms = 0;
+};
+/// Emotion and reply of one text; both prompts are computed in the same batches.
+Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
+                           std::string_view text, const PredictOptions& options);
+
+}  // namespace munia::tasks
