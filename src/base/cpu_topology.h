@@ -14,7 +14,7 @@ struct CpuTopology {
   int n_physical_cores = 0;          // distinct (package, core) pairs among allowed_cpus
   std::optional<double> quota_cpus;  // CPUs per period, tightest of all ancestors
   int n_threads = 1;                 // max(1, min(physical cores, floor(quota)))
-  std::string reason;                // one line: "2 threads: 2 physical cores of 2 allowed CPUs, no quota"
+  std::string reason;  // one line: "2 threads: 2 physical cores of 2 allowed CPUs, no quota"
 };
 
 /// `cgroup_root` is usually "/sys/fs/cgroup", `proc_self_cgroup` "/proc/self/cgroup", `sysfs_root`

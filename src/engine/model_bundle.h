@@ -23,11 +23,11 @@ struct ModelBundle {
   std::string path;
   std::string name;  // last part of the path without .gguf
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<model::Model> model;       // null after load_text_only
+  std::unique_ptr<model::Model> model;              // null after load_text_only
   std::optional<text::ChatTemplate> chat_template;  // absent for base models without one
-  std::string tool_template_source;          // reserved for "tool_use" templates; often empty
-  std::vector<std::int32_t> eos_ids;         // generation ends at any of these
-  std::vector<std::int32_t> turn_end;        // what the template writes behind an assistant's turn
+  std::string tool_template_source;    // reserved for "tool_use" templates; often empty
+  std::vector<std::int32_t> eos_ids;   // generation ends at any of these
+  std::vector<std::int32_t> turn_end;  // what the template writes behind an assistant's turn
   double load_seconds = 0;
 
   /// Renders messages (and other template variables) of a JSON object and tokenizes the result.
