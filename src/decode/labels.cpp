@@ -185,8 +185,11 @@ void LabelTree::set_child_logprobs(std::int32_t node, std::span<const float> log
   std::array<double, kBlock> block{};
   for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, logits.size() - begin);
-    for (std::size_t i = 0; i < n; ++i) block[i] = shifted(logits[begin + i]);
-    for (double& x : block) x = portable_exp(x);
+    // Beside the largest term, 1, nothing is left of exp(-700).
+    for (std::size_t i = 0; i < n; ++i) {
+      block[i] = std::max(shifted(logits[begin + i]), kLeastExponent);
+    }
+    for (double& x : block) x = portable_exp_in_range(x);
     for (std::size_t i = 0; i < n; ++i) sum += block[i];
   }
   const double log_sum = std::log(sum);
