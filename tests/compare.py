@@ -42,10 +42,10 @@ class ErrorRatio:
         worst = np.maximum(np.array(self.max), 1e-9).max(axis=0)
         return geometric, pooled, float(worst[0] / worst[1])
 
-    def check(self, what):
+    def check(self, what, say=print):
         geometric, pooled, worst = self.figures()
-        print(f"{what}: munia's error is {geometric:.2f} × torch float32's (geometric mean of "
-              f"{len(self.rms)} prompts; pooled {pooled:.2f}, largest {worst:.2f})")
+        say(f"{what}: munia's error is {geometric:.2f} × torch float32's (geometric mean of "
+            f"{len(self.rms)} prompts; pooled {pooled:.2f}, largest {worst:.2f})")
         assert geometric <= MAX_ERROR_RATIO, f"{what}: error ratio {geometric:.2f}"
         assert pooled <= 2 * MAX_ERROR_RATIO, f"{what}: pooled error ratio {pooled:.2f}"
         assert worst <= 3 * MAX_ERROR_RATIO, f"{what}: ratio of the largest errors {worst:.2f}"

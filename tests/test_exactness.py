@@ -20,6 +20,17 @@ tiny = pytest.mark.parametrize("golden, model", TINY, ids=[name for _, name in T
 real = pytest.mark.parametrize("name", munia.REAL_MODELS)
 
 
+@pytest.fixture
+def say(capsys):
+    """Prints a figure so that it is seen also when the test passes."""
+
+    def line(text):
+        with capsys.disabled():
+            print(f"\n  {text}", flush=True)
+
+    return line
+
+
 @pytest.fixture(scope="module")
 def tiny_logits(tmp_path_factory):
     """model name → per prompt ([n_tokens, vocab_size], the printed line); computed once."""
@@ -54,11 +65,11 @@ def test_tiny_logits(golden, model, tiny_logits):
         assert line["argmax"] == x[-1].argmax() == reference.argmax()
 
 
-def test_tiny_error_ratio(tiny_logits):
+def test_tiny_error_ratio(tiny_logits, say):
     ratio = ErrorRatio()
     for golden in munia.tiny_goldens():  # one model a golden: twins would count twice
         add_tiny(ratio, golden, tiny_logits(golden, golden.json["models"][0]))
-    ratio.check("tiny models")
+    ratio.check("tiny models", say)
 
 
 @tiny
@@ -117,7 +128,7 @@ def test_tiny_scores(golden, model):
 
 
 @real
-def test_real_logits(name, tmp_path):
+def test_real_logits(name, tmp_path, say):
     model, golden = munia.real_model(name), munia.real_golden(name, "logits")
     rows, sampled = golden["prompts"], golden["sampled_ids"]
     lines = munia.logits(model, [row["ids"] for row in rows])
@@ -139,18 +150,18 @@ def test_real_logits(name, tmp_path):
             top, top_f32 = dict(map(tuple, row["top"])), row["top_f32"]
             f32 = {i: v for (i, _), v in zip(row["top"], top_f32, strict=True)}
             ratio.add([ours[i] for i in ids], [f32[i] for i in ids], np.array([top[i] for i in ids]))
-    ratio.check(name)
+    ratio.check(name, say)
 
 
 @real
-def test_real_greedy(name):
+def test_real_greedy(name, say):
     model, golden = munia.real_model(name), munia.real_golden(name, "greedy")
     requests = [{"ids": case["prompt_ids"], "max_tokens": golden["max_tokens"]}
                 for case in golden["cases"]]
     n_equal = 0
     for case, result in zip(golden["cases"], munia.generate(model, requests), strict=True):
         n_equal += check_greedy(result["ids"], case["ids"], case["gaps"])
-    print(f"{name}: {n_equal} of {len(requests)} greedy texts equal to the last id")
+    say(f"{name}: {n_equal} of {len(requests)} greedy texts equal to the last id")
 
 
 @real
@@ -164,18 +175,18 @@ def test_real_chat_prompts(name):
 
 
 @real
-def test_real_scores(name):
+def test_real_scores(name, say):
     model, cases = munia.real_model(name), munia.real_golden(name, "scores")["cases"]
     requests = [{"messages": case["messages"], "continuations": case["continuations"]} for case in cases]
     worst = 0
     for case, result in zip(cases, munia.score(model, requests), strict=True):
         worst = max(worst, check_close(result["logprobs"], case["logprobs_f64"], 0.01, name))
         assert result["tokens"] == [len(ids) for ids in case["continuation_ids"]]
-    print(f"{name}: label scores differ from float64 by at most {worst:.2g} nats")
+    say(f"{name}: label scores differ from float64 by at most {worst:.2g} nats")
 
 
 @pytest.mark.parametrize("n_rows", [200, pytest.param(800, marks=pytest.mark.long)])
-def test_shop_sentiment(n_rows):
+def test_shop_sentiment(n_rows, say):
     """Prompt A on labelled shop reviews: the reference's labels on 99.5% of the rows."""
     name = "qwen2.5-coder-0.5b"
     model, golden = munia.real_model(name), munia.real_golden(name, "shop")
@@ -194,8 +205,8 @@ def test_shop_sentiment(n_rows):
     n_equal = sum(a == b[0] for a, b in zip(ours, expected, strict=True))
     n_right = sum(labels[a] == row["label"] for a, row in zip(ours, rows, strict=True))
     low, high = wilson_interval(n_right, n_rows)
-    print(f"shop: {n_equal} of {n_rows} labels equal the reference's; accuracy {n_right / n_rows:.3f}, "
-          f"95% interval {low:.3f} to {high:.3f}")
+    say(f"shop: {n_equal} of {n_rows} labels equal the reference's; accuracy "
+        f"{n_right / n_rows:.3f}, 95% interval {low:.3f} to {high:.3f}")
     assert n_equal >= 0.995 * n_rows
     for a, b in zip(results, expected, strict=True):
         check_close(a, b[1:], 0.01, "log-probabilities of a row")
