@@ -1,5 +1,6 @@
-// Sums whose order could depend on the labels' order are taken over sorted terms, so that permuting
-// labels cannot change a probability by a rounding (demands.md row 38).
+// Sums are taken in an order that does not depend on the labels' order (a label's texts by their
+// nodes, the labels by their values), so that permuting labels cannot change a probability by a
+// rounding (demands.md row 38).
 #include "decode/labels.h"
 
 #include <algorithm>
@@ -74,10 +75,8 @@ Status check_labels(std::span<const LabelTokens> labels) {
   return {};
 }
 
-// log(sum(exp(terms))), the same for every order of the terms.
-double log_sum_exp(std::vector<double> terms) {
-  std::sort(terms.begin(), terms.end());
-  const double largest = terms.back();
+double log_sum_exp(const std::vector<double>& terms) {
+  const double largest = *std::max_element(terms.begin(), terms.end());
   if (!(largest > kMinusInfinity)) return kMinusInfinity;
   double sum = 0;
   for (const double term : terms) sum += portable_exp(term - largest);
@@ -216,7 +215,7 @@ LabelScores LabelTree::score(std::span<const double> node_logprobs) const {
     for (const std::int32_t node : ends) {
       texts.push_back(path_logprobs[static_cast<std::size_t>(node)]);
     }
-    // A text that is written twice counts once.
+    // By node, so in an order of the tree's own; a text that is written twice counts once.
     std::vector<std::int32_t> distinct = ends;
     std::sort(distinct.begin(), distinct.end());
     distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -224,7 +223,7 @@ LabelScores LabelTree::score(std::span<const double> node_logprobs) const {
     for (const std::int32_t node : distinct) {
       terms.push_back(path_logprobs[static_cast<std::size_t>(node)]);
     }
-    scores.label_logprobs.push_back(log_sum_exp(std::move(terms)));
+    scores.label_logprobs.push_back(log_sum_exp(terms));
   }
   std::vector<double> sorted = scores.label_logprobs;
   std::sort(sorted.begin(), sorted.end());
