@@ -300,6 +300,7 @@ TEST_F(PullTest, AllReasonsAreTold) {
   EXPECT_EQ(model.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(model.error().message.find("HTTP 404"), std::string::npos);
   EXPECT_NE(model.error().message.find("No matching distribution"), std::string::npos);
+  EXPECT_FALSE(fs::exists(fs::path(options_.home) / ".partial" / "smollm2-135m-instruct"));
   EXPECT_EQ(pull("no-such-name", options_).error().code, ErrorCode::kNotFound);
 }
 
@@ -320,8 +321,9 @@ TEST_F(PullTest, TheDefaultFallsBackOnlyWhenNoHubAnswers) {
   const auto model = pull_default(options_, callbacks_);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->name, "smollm2-135m-instruct");
-  EXPECT_NE(notes_.find("running smollm2-135m-instruct from local"), std::string::npos) << notes_;
-  EXPECT_NE(notes_.find("Apache-2.0"), std::string::npos);
+  EXPECT_NE(notes_.find("smollm2-135m-instruct takes its place"), std::string::npos) << notes_;
+  EXPECT_NE(describe(*model).find("smollm2-135m-instruct from local"), std::string::npos);
+  EXPECT_NE(describe(*model).find("Apache-2.0"), std::string::npos);
   EXPECT_EQ(server.requests().size(), 2U);  // each hub once
   // Settled: the second time nobody is asked.
   EXPECT_EQ(pull_default(options_, callbacks_)->name, "smollm2-135m-instruct");
