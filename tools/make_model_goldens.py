@@ -210,6 +210,8 @@ def main():
     torch.set_num_threads(args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     r = Reference(args.model)
+    if not {"logits", "scores"} & set(args.parts.split(",")):
+        r.weights = None  # gigabytes that only the float64 forward reads
     for part in args.parts.split(","):
         make = {"logits": make_logits, "greedy": make_greedy, "scores": make_scores,
                 "shop": lambda r: make_shop(r, args.shop)}[part]

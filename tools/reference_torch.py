@@ -59,7 +59,7 @@ class Prefix:
     """A prompt's beginning computed once, for many ends."""
 
     def __init__(self, model, ids):
-        self.model, self.n = model, len(ids)
+        self.model = model
         with torch.inference_mode():
             self.cache = model(torch.tensor([ids]), use_cache=True, logits_to_keep=1).cache
 
@@ -67,7 +67,7 @@ class Prefix:
     def tail_logits(self, ids, n_last):
         """[n_last, vocab_size] float32: the last positions of the prefix and `ids`"""
         out = self.model(torch.tensor([ids]), cache=self.cache, use_cache=True, logits_to_keep=n_last)
-        self.cache.crop(self.n)
+        self.cache.crop(-len(ids))  # negative: how many to remove
         return out.logits[0].numpy()
 
 
