@@ -101,9 +101,9 @@ class [[nodiscard]] Status {
   auto result = (expression);                                   \
   if (!result) return result.error();                           \
   target = *std::move(result)
-#define MUNIA_RETURN_IF_ERROR(expression)                   \
-  do {                                                      \
-    if (auto munia_status = (expression); !munia_status) {  \
-      return munia_status.error();                          \
-    }                                                       \
+#define MUNIA_RETURN_IF_ERROR(expression)                  \
+  do {                                                     \
+    if (auto munia_status = (expression); !munia_status) { \
+      return munia_status.error();                         \
+    }                                                      \
   } while (false)

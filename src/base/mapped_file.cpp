@@ -61,6 +61,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::drop(std::span<const std::byte> part) const {
+  if (part.data() < data_ || part.data() + part.size() > data_ + size_bytes_) return;
   constexpr std::uintptr_t kPage = 4096;
   const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
   const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / kPage * kPage;

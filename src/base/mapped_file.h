@@ -23,6 +23,7 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
   /// Tells the kernel that `part` will not be read again, so its pages need not stay resident.
+  /// Bytes that are not this mapping's are left alone.
   void drop(std::span<const std::byte> part) const;
 
  private:

@@ -11,8 +11,8 @@ namespace munia {
 class ThreadPool {
  public:
   struct Options {
-    int n_threads = 1;        // the calling thread counts as one of them
-    std::vector<int> cpus;    // when not empty: thread i is bound to cpus[i % size]
+    int n_threads = 1;          // the calling thread counts as one of them
+    std::vector<int> cpus;      // when not empty: thread i is bound to cpus[i % size]
     std::int64_t spin_us = 50;  // how long a worker spins for the next operation before it sleeps
   };
   explicit ThreadPool(const Options& options);
@@ -33,7 +33,8 @@ class ThreadPool {
   }
 
  private:
-  using RangeFunction = void (*)(const void* body, std::int64_t begin, std::int64_t end, int thread);
+  using RangeFunction = void (*)(const void* body, std::int64_t begin, std::int64_t end,
+                                 int thread);
   void run(std::int64_t n_items, std::int64_t grain, const void* body, RangeFunction function);
 
   struct State;

@@ -14,7 +14,7 @@ struct Utf8Char {
   char32_t code_point;  // meaningful when valid
   int length;           // bytes consumed, >= 1; for an invalid one the maximal broken prefix
   bool valid;
-  bool incomplete;      // not valid, but more bytes could make it so (only at the end of text)
+  bool incomplete;  // not valid, but more bytes could make it so (only at the end of text)
 };
 
 /// Decodes the character at text[offset], offset < text.size().

@@ -41,9 +41,9 @@ class Sampler {
  private:
   SamplingParams params_;
   std::uint64_t random_state_[4];
-  std::vector<std::int32_t> prompt_ids_;                // distinct
+  std::vector<std::int32_t> prompt_ids_;                                 // distinct
   std::vector<std::pair<std::int32_t, std::int64_t>> generated_counts_;  // id, times
-  std::vector<std::pair<float, std::int32_t>> candidates_;  // scratch
+  std::vector<std::pair<float, std::int32_t>> candidates_;               // scratch
 };
 
 }  // namespace munia::decode

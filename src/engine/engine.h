@@ -1,6 +1,7 @@
-// The one thread that owns the model's KV caches. Jobs come in by a queue, are computed several at a
-// time in ragged batches (chunked prefill mixed with decode), and end in their tickets. The result of
-// a job is the same bytes whatever else is being computed (kernels.h, order of additions).
+// The one thread that owns the model's KV caches. Jobs come in by a queue, are computed several at
+// a time in ragged batches (chunked prefill mixed with decode), and end in their tickets. The
+// result of a job is the same bytes whatever else is being computed (kernels.h, order of
+// additions).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What can be asked of the engine, and what comes back. Ids in, ids and numbers out; text only where
-// a stop string or a stream needs it. A job knows nothing of JSON or HTTP.
+// What can be asked of the engine, and what comes back. Ids in, ids and numbers out; text only
+// where a stop string or a stream needs it. A job knows nothing of JSON or HTTP.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct GenerateJob {
   std::int64_t max_tokens = 128;     // > 0; the context may end it earlier (finish "length")
   decode::SamplingParams sampling;
   std::vector<std::string> stops;
-  bool ignore_eos = false;           // for measuring
+  bool ignore_eos = false;  // for measuring
   /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
   /// empty.
   std::function<void(std::string_view piece)> on_text;
@@ -59,8 +59,8 @@ struct ScoreResult {
 
 /// Raw logits, and hidden states, of a prompt.
 struct LogitsJob {
-  std::vector<std::int32_t> prompt;  // not empty
-  bool all_rows = false;             // false: the last position only
+  std::vector<std::int32_t> prompt;      // not empty
+  bool all_rows = false;                 // false: the last position only
   std::vector<std::int64_t> tap_layers;  // hidden states to return (model::HiddenTap)
   /// Called on the engine thread for each wanted row, ascending; `logits` [vocab_size] is valid
   /// during the call only.

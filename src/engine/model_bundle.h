@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,17 +24,18 @@ struct ModelBundle {
   std::string path;
   std::string name;  // last part of the path without .gguf
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<model::Model> model;       // null after load_text_only
+  std::unique_ptr<model::Model> model;              // null after load_text_only
   std::optional<text::ChatTemplate> chat_template;  // absent for base models without one
-  std::string tool_template_source;          // reserved for "tool_use" templates; often empty
-  std::vector<std::int32_t> eos_ids;         // generation ends at any of these
-  std::vector<std::int32_t> turn_end;        // what the template writes behind an assistant's turn
+  std::vector<std::int32_t> eos_ids;                // generation ends at any of these
+  std::vector<std::int32_t> turn_end;  // what the template writes behind an assistant's turn
   double load_seconds = 0;
 
   /// Renders messages (and other template variables) of a JSON object and tokenizes the result.
   /// kUnsupported when the model has no chat template.
   Result<text::MarkedText> render(const boost::json::object& context) const;
   Result<std::vector<std::int32_t>> render_ids(const boost::json::object& context) const;
+  /// Tokenizes plain text, with the begin token in front where the model's files ask for it.
+  Result<std::vector<std::int32_t>> plain_ids(std::string_view text) const;
 };
 
 /// Loads a directory or .gguf file. Throws LoadError.

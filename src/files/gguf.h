@@ -34,6 +34,8 @@ class GgufFile {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   /// nullptr when the file has no such tensor.
   const TensorView* find_tensor(std::string_view name) const;
+  /// Tells that a tensor's bytes will not be read again (MappedFile::drop).
+  void drop(const TensorView& tensor) const { file_.drop(tensor.bytes); }
 
   const std::unordered_map<std::string, GgufValue>& metadata() const { return metadata_; }
   /// nullptr when the key is absent.

@@ -27,6 +27,10 @@ class Safetensors {
   const std::vector<TensorView>& tensors() const { return tensors_; }
   /// nullptr when no shard has such a tensor.
   const TensorView* find_tensor(std::string_view name) const;
+  /// Tells that a tensor's bytes will not be read again (MappedFile::drop).
+  void drop(const TensorView& tensor) const {
+    for (const MappedFile& file : files_) file.drop(tensor.bytes);
+  }
 
  private:
   std::vector<MappedFile> files_;

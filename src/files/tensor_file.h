@@ -12,7 +12,17 @@
 namespace munia::files {
 
 enum class TensorType : std::uint8_t {
-  kF32, kF16, kBf16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4K, kQ5K, kQ6K,
+  kF32,
+  kF16,
+  kBf16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4K,
+  kQ5K,
+  kQ6K,
   kOther,  // well-formed but not one munia computes with; see TensorView::type_name
 };
 

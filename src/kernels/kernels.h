@@ -18,9 +18,9 @@
 
 namespace munia::kernels {
 
-inline constexpr std::int64_t kPanelRows = 16;    // outputs that are packed side by side
-inline constexpr std::int64_t kBlockCols = 256;   // k after which the accumulator restarts
-inline constexpr std::int64_t kPageTokens = 32;   // positions in one page of the KV cache
+inline constexpr std::int64_t kPanelRows = 16;   // outputs that are packed side by side
+inline constexpr std::int64_t kBlockCols = 256;  // k after which the accumulator restarts
+inline constexpr std::int64_t kPageTokens = 32;  // positions in one page of the KV cache
 
 /// How a weight is stored; its float32 value w is exact or rounded once, as the file format says:
 ///   kF32 the number; kF16, kBf16 widened;
@@ -28,7 +28,17 @@ inline constexpr std::int64_t kPageTokens = 32;   // positions in one page of th
 ///   kQ4K, kQ5K fl32(d*sc*q - dmin*m), super-blocks of 256 in groups of 32;
 ///   kQ6K d*sc*(q-32), super-blocks of 256 in groups of 16.
 enum class WeightType : std::uint8_t {
-  kF32, kF16, kBf16, kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kQ4K, kQ5K, kQ6K,
+  kF32,
+  kF16,
+  kBf16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ4K,
+  kQ5K,
+  kQ6K,
 };
 std::string_view weight_type_name(WeightType type);  // "F32", "Q4_K", …
 
@@ -40,10 +50,10 @@ std::size_t source_row_bytes(WeightType type, std::int64_t n_cols);
 /// A weight matrix w [n_rows, n_cols] in panels of kPanelRows rows. Borrowed bytes, 64-aligned.
 struct PackedMatrix {
   WeightType type = WeightType::kF32;
-  std::int64_t n_rows = 0;           // outputs; the last panel is padded with zero weights
-  std::int64_t n_cols = 0;           // inputs (k)
-  const std::byte* data = nullptr;   // [n_panels][panel_bytes]
-  std::size_t panel_bytes = 0;       // multiple of 64
+  std::int64_t n_rows = 0;          // outputs; the last panel is padded with zero weights
+  std::int64_t n_cols = 0;          // inputs (k)
+  const std::byte* data = nullptr;  // [n_panels][panel_bytes]
+  std::size_t panel_bytes = 0;      // multiple of 64
   std::int64_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
 };
 std::size_t packed_panel_bytes(WeightType type, std::int64_t n_cols);
@@ -62,25 +72,25 @@ struct PreparedRows {
 /// Where matmul's results go: y[t][n] at y + t*row_stride + n.
 struct MatmulOutput {
   float* y = nullptr;
-  std::int64_t row_stride = 0;     // in floats
-  const float* bias = nullptr;     // [n_rows of w] or nullptr: result = total + bias[n]
-  bool accumulate = false;         // true: y = y + result (residual); false: y = result
+  std::int64_t row_stride = 0;  // in floats
+  const float* bias = nullptr;  // [n_rows of w] or nullptr: result = total + bias[n]
+  bool accumulate = false;      // true: y = y + result (residual); false: y = result
 };
 
 /// One attention job: all query heads of one KV head, for consecutive tokens of one sequence.
 /// Token i (0 <= i < n_tokens) is at absolute position pos_begin + i and sees keys 0..pos_begin+i.
 struct AttentionArgs {
-  const float* q = nullptr;            // head r of token i at q + i*q_token_stride + r*head_dim
-  std::int64_t q_token_stride = 0;     // in floats
+  const float* q = nullptr;         // head r of token i at q + i*q_token_stride + r*head_dim
+  std::int64_t q_token_stride = 0;  // in floats
   std::int64_t n_tokens = 0;
-  std::int64_t n_rep = 1;              // query heads per KV head, consecutive in q
-  std::int64_t head_dim = 0;           // multiple of 16
+  std::int64_t n_rep = 1;     // query heads per KV head, consecutive in q
+  std::int64_t head_dim = 0;  // multiple of 16
   std::int64_t pos_begin = 0;
-  const float* const* pages = nullptr; // [ceil((pos_begin+n_tokens)/kPageTokens)] page addresses
-  std::int64_t page_offset = 0;        // floats from a page's address to this layer's and head's part
-  float scale = 0;                     // score = dot(q, k) * scale
-  float* out = nullptr;                // same layout as q
-  std::int64_t out_token_stride = 0;   // in floats
+  const float* const* pages = nullptr;  // [ceil((pos_begin+n_tokens)/kPageTokens)] page addresses
+  std::int64_t page_offset = 0;  // floats from a page's address to this layer's and head's part
+  float scale = 0;               // score = dot(q, k) * scale
+  float* out = nullptr;          // same layout as q
+  std::int64_t out_token_stride = 0;  // in floats
 };
 // The part of a page at page_offset: K as panels [kPageTokens/16][head_dim][16 positions] f32, then
 // V as rows [kPageTokens][head_dim] f32.

@@ -12,7 +12,7 @@
 namespace munia::model {
 
 struct ModelConfig {
-  std::string architecture;         // "qwen2" or "llama"
+  std::string architecture;  // "qwen2" or "llama"
   std::int64_t n_layers = 0;
   std::int64_t hidden_dim = 0;
   std::int64_t ffn_dim = 0;
@@ -23,7 +23,7 @@ struct ModelConfig {
   std::int64_t context_length = 0;  // positions that the model was made for
   float rope_theta = 10000;
   float rms_norm_eps = 1e-6F;
-  bool tied_embeddings = true;      // the head is the embedding
+  bool tied_embeddings = true;        // the head is the embedding
   std::vector<std::int32_t> eos_ids;  // from the model's own files; the engine adds the turn end
 };
 

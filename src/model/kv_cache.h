@@ -34,7 +34,7 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
  public:
   KvPool(const KvLayout& layout, std::size_t max_bytes);
   const KvLayout& layout() const { return layout_; }
-  std::size_t used_bytes() const;   // in pages that a sequence holds
+  std::size_t used_bytes() const;  // in pages that a sequence holds
   std::size_t max_bytes() const { return max_bytes_; }
 
   /// A page with unspecified content, or nullptr when the limit is reached.

@@ -39,6 +39,10 @@ struct Batch {
   std::vector<HiddenTap> taps;
 };
 
+/// Tokens of one attention job: enough query rows (times n_rep, the query heads that share a KV
+/// head) to reuse each page of keys.
+std::int64_t attention_tile_tokens(std::int64_t n_rep);
+
 /// All scratch of the forward pass, allocated once for the largest batch.
 class Activations {
  public:
@@ -46,7 +50,7 @@ class Activations {
     std::int64_t max_tokens = 512;     // rows in a batch
     std::int64_t max_logit_rows = 32;  // rows that want logits
     std::int64_t max_sequences = 64;
-    std::int64_t max_keys = 4096;      // longest sequence
+    std::int64_t max_keys = 4096;  // longest sequence
   };
   Activations(const ModelConfig& config, const kernels::Kernels& kernels, int n_threads,
               const Limits& limits);
@@ -60,21 +64,27 @@ class Activations {
 
  private:
   friend class ForwardPass;
+  struct Row {  // one token of the batch
+    KvCache* kv;
+    std::int64_t pos;
+    std::int32_t token;
+  };
   Limits limits_;
   std::int64_t vocab_size_;
   AlignedBuffer memory_;
-  float* x_ = nullptr;       // [n_tokens, hidden_dim] residual stream
-  float* h_ = nullptr;       // [n_tokens, hidden_dim] normed input of a block half
-  float* qkv_ = nullptr;     // [n_tokens, (n_heads + 2*n_kv_heads) * head_dim]
-  float* attn_ = nullptr;    // [n_tokens, n_heads * head_dim]
-  float* gate_ = nullptr;    // [n_tokens, ffn_dim]
-  float* up_ = nullptr;      // [n_tokens, ffn_dim]
-  float* logits_ = nullptr;  // [max_logit_rows, vocab_size]
+  float* x_ = nullptr;             // [n_tokens, hidden_dim] residual stream
+  float* h_ = nullptr;             // [n_tokens, hidden_dim] normed input of a block half
+  float* qkv_ = nullptr;           // [n_tokens, (n_heads + 2*n_kv_heads) * head_dim]
+  float* attn_ = nullptr;          // [n_tokens, n_heads * head_dim]
+  float* gate_ = nullptr;          // [n_tokens, ffn_dim]
+  float* up_ = nullptr;            // [n_tokens, ffn_dim]
+  float* gathered_ = nullptr;      // [max_logit_rows, hidden_dim] rows of x that want logits
+  float* logits_ = nullptr;        // [max_logit_rows, vocab_size]
   std::byte* prepared_ = nullptr;  // prepared rows of the matmul at hand
   std::byte* scratch_ = nullptr;   // [n_threads][scratch_bytes_]
   std::size_t scratch_bytes_ = 0;
-  std::vector<kernels::AttentionArgs> attention_jobs_;
-  std::vector<const float*> logit_sources_;
+  std::vector<Row> rows_;                               // [n_tokens]
+  std::vector<kernels::AttentionArgs> attention_jobs_;  // of layer 0; other layers add an offset
 };
 
 class Model {
@@ -94,9 +104,7 @@ class Model {
   const Weights& weights() const { return weights_; }
   const kernels::Kernels& kernels() const { return *kernels_; }
   std::int64_t context() const { return context_; }
-  KvLayout kv_layout() const {
-    return {config_.n_layers, config_.n_kv_heads, config_.head_dim};
-  }
+  KvLayout kv_layout() const { return {config_.n_layers, config_.n_kv_heads, config_.head_dim}; }
 
   /// Runs the batch: writes and advances the KV caches, leaves the wanted logits in `activations`.
   /// The batch must respect activations.limits() and context().

@@ -18,8 +18,8 @@ namespace munia::model {
 
 /// A linear layer y = W x + b.
 struct Linear {
-  kernels::PackedMatrix w;   // [n_out, n_in]
-  std::vector<float> bias;   // [n_out] or empty
+  kernels::PackedMatrix w;  // [n_out, n_in]
+  std::vector<float> bias;  // [n_out] or empty
   const float* bias_or_null() const { return bias.empty() ? nullptr : bias.data(); }
 };
 
@@ -36,12 +36,12 @@ struct LayerWeights {
 };
 
 struct Weights {
-  kernels::PackedMatrix embedding;  // [vocab_size, hidden_dim]
-  kernels::PackedMatrix head;       // [vocab_size, hidden_dim]; the embedding's bytes when tied
-  std::vector<float> final_norm;    // [hidden_dim]
-  std::vector<LayerWeights> layers; // [n_layers]
-  AlignedBuffer arena;              // all packed matrices
-  std::string types;                // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
+  kernels::PackedMatrix embedding;   // [vocab_size, hidden_dim]
+  kernels::PackedMatrix head;        // [vocab_size, hidden_dim]; the embedding's bytes when tied
+  std::vector<float> final_norm;     // [hidden_dim]
+  std::vector<LayerWeights> layers;  // [n_layers]
+  AlignedBuffer arena;               // all packed matrices
+  std::string types;                 // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
 };
 
 /// How an architecture finds its tensors: the names of one container and the order of its rows.

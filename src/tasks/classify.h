@@ -16,12 +16,12 @@
 namespace munia::tasks {
 
 struct Classification {
-  std::optional<std::string> label;   // empty when method generate matched none
+  std::optional<std::string> label;  // empty when method generate matched none
   std::string emoji;
-  double confidence = 0;              // the label's probability; 0 with method generate
+  double confidence = 0;  // the label's probability; 0 with method generate
   std::vector<std::pair<std::string, double>> probabilities;  // in the task's order; empty with
                                                               // method generate
-  std::string raw;                    // the decoded text of method generate
+  std::string raw;                                            // the decoded text of method generate
   engine::Usage usage;
   engine::Timings timings;
 };

@@ -1,5 +1,5 @@
-// A task: a label set and the way to ask the model for it. Built in: the articles' prompts, word for
-// word; others by file (TOML) or from a list of labels.
+// A task: a label set and the way to ask the model for it. Built in: the articles' prompts, word
+// for word; others by file (TOML) or from a list of labels.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct Task {
   std::vector<Label> labels;
   std::optional<std::string> system;  // system message; none: the template's own default applies
   std::string user_template;          // with {text}
-  bool raw = false;                   // true: system + user_template as plain text, no chat template
-  std::string reply_system;           // system message of predict's reply
+  bool raw = false;          // true: system + user_template as plain text, no chat template
+  std::string reply_system;  // system message of predict's reply
   Method method = Method::kScore;
 };
 

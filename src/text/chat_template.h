@@ -21,7 +21,8 @@ class ChatTemplate {
   /// Renders with the variables of `context` (a JSON object: messages, add_generation_prompt,
   /// tools, enable_thinking, bos_token, eos_token, …). Strings of `context` are the user's, except
   /// those of its keys bos_token, eos_token, pad_token and unk_token. Bounded: depth, steps, output
-  /// size. Errors: raise_exception's text, an undefined operation, or a limit, with line and column.
+  /// size. Errors: raise_exception's text, an undefined operation, or a limit, with line and
+  /// column.
   Result<MarkedText> render(const boost::json::object& context) const;
 
  private:

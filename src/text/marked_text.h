@@ -1,6 +1,6 @@
 // Text that remembers, byte by byte, who wrote it: the model's template (trusted: may form special
-// tokens) or the user (plain data: never a special token). The template engine produces it and keeps
-// the marks through concatenation, trimming, replacing and slicing; the tokenizer reads them.
+// tokens) or the user (plain data: never a special token). The template engine produces it and
+// keeps the marks through concatenation, trimming, replacing and slicing; the tokenizer reads them.
 #pragma once
 
 #include <string>

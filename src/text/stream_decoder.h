@@ -1,5 +1,6 @@
-// Token bytes in, whole UTF-8 characters out: an incomplete tail is held back, a byte that can never
-// become valid turns into one U+FFFD, and the joined output equals decoding all bytes at once.
+// Token bytes in, whole UTF-8 characters out: an incomplete tail is held back, a byte that can
+// never become valid turns into one U+FFFD, and the joined output equals decoding all bytes at
+// once.
 #pragma once
 
 #include <string>

@@ -1,0 +1,63 @@
+// SHA-256 through the EVP interface of OpenSSL 3, which picks the instructions of the machine.
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <new>
+
+#include "base/error.h"
+
+namespace munia {
+
+struct Sha256::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  bool finished = false;
+
+  State() {
+    if (context == nullptr) throw std::bad_alloc();
+  }
+  ~State() { EVP_MD_CTX_free(context); }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+};
+
+Sha256::Sha256() : state_(std::make_unique<State>()) {
+  // OpenSSL 3 looks the digest up in its providers, which a system's configuration may take away.
+  if (EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) != 1) {
+    throw LoadError({ErrorCode::kUnsupported,
+                     "the system's OpenSSL offers no SHA-256; check its provider configuration"});
+  }
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::update(std::span<const std::byte> bytes) {
+  MUNIA_CHECK(!state_->finished);
+  MUNIA_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+}
+
+std::string Sha256::hex_digest() {
+  MUNIA_CHECK(!state_->finished);
+  state_->finished = true;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int n_bytes = 0;
+  MUNIA_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &n_bytes) == 1);
+  MUNIA_CHECK(n_bytes == 32);
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(64);
+  for (std::size_t i = 0; i < n_bytes; ++i) {
+    hex.push_back(kDigits[digest[i] >> 4]);
+    hex.push_back(kDigits[digest[i] & 15]);
+  }
+  return hex;
+}
+
+std::string sha256_hex(std::span<const std::byte> bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return hash.hex_digest();
+}
+
+}  // namespace munia

@@ -1,0 +1,151 @@
+#include "engine/model_bundle.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+#include "files/gguf.h"
+#include "text/chat.h"
+
+namespace munia::engine {
+namespace {
+
+namespace json = boost::json;
+
+std::string display_name(const std::string& path) {
+  std::filesystem::path p(path);
+  if (!p.has_filename()) p = p.parent_path();
+  return p.extension() == ".gguf" ? p.stem().string() : p.filename().string();
+}
+
+Error no_template() {
+  return {ErrorCode::kUnsupported,
+          "this model has no chat template; use plain text (generate, the task sentiment-raw)"};
+}
+
+// What the template writes behind an assistant's text, up to its first special token: the end of a
+// turn. Empty when it writes none.
+std::vector<std::int32_t> find_turn_end(const ModelBundle& bundle) {
+  json::object context;
+  context["messages"] = json::array{json::object{{"role", "user"}, {"content", "x"}},
+                                    json::object{{"role", "assistant"}, {"content", "y"}}};
+  context["add_generation_prompt"] = false;
+  const Result<text::MarkedText> rendered = bundle.render(context);
+  if (!rendered) return {};
+  const std::size_t last_user_byte = rendered->trusted.rfind('\0');
+  if (last_user_byte == std::string::npos) return {};
+  const Result<std::vector<text::TokenId>> ids =
+      bundle.tokenizer->encode(rendered->substr(last_user_byte + 1, std::string::npos));
+  if (!ids) return {};
+  const auto special = std::find_if(
+      ids->begin(), ids->end(), [&](text::TokenId id) { return bundle.tokenizer->is_special(id); });
+  if (special == ids->end()) return {};
+  return {ids->begin(), special + 1};
+}
+
+void load_text(ModelBundle& bundle, const files::GgufFile* gguf) {
+  std::string source;
+  if (gguf != nullptr) {
+    bundle.tokenizer = text::Tokenizer::from_gguf(*gguf).value_or_throw();
+    source = gguf->get_string("tokenizer.chat_template", "").value_or_throw();
+  } else {
+    bundle.tokenizer = text::Tokenizer::from_directory(bundle.path).value_or_throw();
+    Result<std::string> found = text::find_chat_template_source(bundle.path);
+    if (found) {
+      source = *std::move(found);
+    } else if (found.error().code != ErrorCode::kNotFound) {
+      throw LoadError(found.error());
+    }
+  }
+  if (source.empty()) return;
+  Result<text::ChatTemplate> parsed = text::ChatTemplate::parse(source);
+  if (!parsed) {
+    throw LoadError({parsed.error().code, bundle.path + ": the chat template cannot be used: " +
+                                              parsed.error().message});
+  }
+  bundle.chat_template = *std::move(parsed);
+  bundle.turn_end = find_turn_end(bundle);
+}
+
+std::unique_ptr<files::GgufFile> open_gguf(const std::string& path) {
+  if (std::filesystem::is_directory(path)) return nullptr;
+  return files::GgufFile::open(path).value_or_throw();
+}
+
+}  // namespace
+
+Result<text::MarkedText> ModelBundle::render(const json::object& context) const {
+  if (!chat_template) return no_template();
+  json::object full = context;
+  const auto add_token = [&](const char* key, std::optional<text::TokenId> id) {
+    if (id && !full.contains(key)) full[key] = tokenizer->token_bytes(*id);
+  };
+  add_token("bos_token", tokenizer->bos_token());
+  add_token("eos_token", tokenizer->eos_token());
+  return text::render_chat(*chat_template, std::move(full));
+}
+
+Result<std::vector<std::int32_t>> ModelBundle::render_ids(const json::object& context) const {
+  MUNIA_ASSIGN_OR_RETURN(const text::MarkedText rendered, render(context));
+  return tokenizer->encode(rendered);
+}
+
+Result<std::vector<std::int32_t>> ModelBundle::plain_ids(std::string_view text) const {
+  MUNIA_ASSIGN_OR_RETURN(std::vector<text::TokenId> ids, tokenizer->encode(text));
+  if (tokenizer->adds_bos() && tokenizer->bos_token()) {
+    ids.insert(ids.begin(), *tokenizer->bos_token());
+  }
+  return ids;
+}
+
+std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
+                                               const BundleOptions& options, ThreadPool& pool) {
+  const auto begin = std::chrono::steady_clock::now();
+  auto bundle = std::make_shared<ModelBundle>();
+  bundle->path = path;
+  bundle->name = display_name(path);
+  model::Model::Options model_options;
+  model_options.kernels = kernels::select_kernels(options.isa);
+  model_options.context = options.context;
+  if (model_options.kernels == nullptr) {
+    std::string known;
+    const kernels::KernelList list = kernels::available_kernels();
+    for (int i = 0; i < list.n_rungs; ++i) {
+      known += std::string(i > 0 ? ", " : "") + list.rungs[i]->name;
+    }
+    throw LoadError({ErrorCode::kInvalidArgument,
+                     "this machine has no kernels named \"" + options.isa + "\"; it has " + known});
+  }
+  const std::unique_ptr<files::GgufFile> gguf = open_gguf(path);
+  load_text(*bundle, gguf.get());
+  bundle->model = gguf != nullptr ? model::Model::load_gguf(*gguf, model_options, pool)
+                                  : model::Model::load_directory(path, model_options, pool);
+  const model::ModelConfig& config = bundle->model->config();
+  if (bundle->tokenizer->vocab_size() > config.vocab_size) {
+    throw LoadError({ErrorCode::kInvalidData, path + ": the tokenizer has " +
+                                                  std::to_string(bundle->tokenizer->vocab_size()) +
+                                                  " tokens, the model only " +
+                                                  std::to_string(config.vocab_size)});
+  }
+  bundle->eos_ids = config.eos_ids;
+  const auto add_eos = [&](std::int32_t id) {
+    std::vector<std::int32_t>& ids = bundle->eos_ids;
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  };
+  if (const auto eos = bundle->tokenizer->eos_token()) add_eos(*eos);
+  if (!bundle->turn_end.empty()) add_eos(bundle->turn_end.back());
+  bundle->load_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return bundle;
+}
+
+std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path) {
+  auto bundle = std::make_shared<ModelBundle>();
+  bundle->path = path;
+  bundle->name = display_name(path);
+  const std::unique_ptr<files::GgufFile> gguf = open_gguf(path);
+  load_text(*bundle, gguf.get());
+  return bundle;
+}
+
+}  // namespace munia::engine

@@ -1,0 +1,58 @@
+// A job while the engine computes it: which sequences still have tokens to compute, and what their
+// logits lead to. One subclass per kind of job (generate_run, score_run, logits_run). Lives on the
+// engine thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/job.h"
+#include "engine/model_bundle.h"
+#include "model/kv_cache.h"
+
+namespace munia::engine {
+
+/// Tokens of one sequence and how far they are computed.
+struct Sequence {
+  std::vector<std::int32_t> tokens;
+  model::KvCache kv;
+  bool all_rows = false;  // logits wanted behind every token, not only behind the last
+
+  std::int64_t n_pending() const {
+    return static_cast<std::int64_t>(tokens.size()) - kv.n_tokens();
+  }
+};
+
+class Run {
+ public:
+  virtual ~Run() = default;
+
+  /// Appends the sequences that have pending tokens; empty when the job has ended.
+  virtual void collect(std::vector<Sequence*>& sequences) = 0;
+  /// The logits behind tokens[index] of `sequence` (may be changed in place).
+  virtual void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) = 0;
+  /// Layers whose hidden states are wanted (model::HiddenTap); most runs want none.
+  virtual std::span<const std::int64_t> tap_layers() const { return {}; }
+  /// Hidden states of layer tap_layers()[tap] for consecutive tokens [n_tokens, hidden_dim] of the
+  /// run's only sequence.
+  virtual void on_hidden(std::size_t /*tap*/, std::span<const float> /*hidden*/) {}
+  /// After all logits of a step: the place to grow sequences. An Error ends the job.
+  virtual Status end_step() { return {}; }
+  /// The finished job's result, once collect() gives nothing.
+  virtual JobResult take_result(const Timings& timings) = 0;
+};
+
+/// Most KV tokens that a job can hold at once, over all its sequences and rounded up to pages.
+std::int64_t max_kv_tokens(const Job& job, std::int64_t context);
+
+std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
+                              GenerateJob job, bool kv_cache);
+std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
+                              ScoreJob job);
+std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
+                              LogitsJob job);
+
+}  // namespace munia::engine

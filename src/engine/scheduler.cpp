@@ -1,0 +1,37 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+namespace munia::engine {
+
+std::vector<StepShare> plan_step(std::span<const SequenceDemand> demands,
+                                 const StepLimits& limits) {
+  std::vector<StepShare> shares(demands.size());
+  std::int64_t tokens_left = limits.max_tokens;
+  std::int64_t rows_left = limits.max_logit_rows;
+  for (const bool decoding : {true, false}) {
+    for (std::size_t i = 0; i < demands.size(); ++i) {
+      const SequenceDemand& demand = demands[i];
+      if ((demand.n_pending == 1) != decoding) continue;
+      std::int64_t n_tokens = std::min(demand.n_pending, tokens_left);
+      std::int64_t n_rows = 0;
+      if (demand.all_rows) {
+        n_tokens = std::min(n_tokens, rows_left);
+        n_rows = n_tokens;
+      } else if (n_tokens == demand.n_pending) {
+        n_rows = 1;
+        // Without a row for the last token, the prompt waits with it for the next step.
+        if (rows_left == 0) {
+          n_rows = 0;
+          --n_tokens;
+        }
+      }
+      shares[i] = {n_tokens, n_rows};
+      tokens_left -= n_tokens;
+      rows_left -= n_rows;
+    }
+  }
+  return shares;
+}
+
+}  // namespace munia::engine

@@ -1,0 +1,183 @@
+// The scalar rung: plain loops that are the specification of every kernel. The vector rungs are
+// tested against these functions byte by byte, so the order of additions here is binding.
+#include <cmath>
+#include <limits>
+
+#include "kernels/packed_format.h"
+#include "kernels/rungs.h"
+#include "kernels/scalar_math.h"
+
+namespace munia::kernels {
+namespace {
+
+std::size_t prepared_bytes(std::int64_t n_rows, std::int64_t n_cols) {
+  return (static_cast<std::size_t>(n_rows * n_cols) * sizeof(float) + 63) / 64 * 64;
+}
+
+void prepare_rows(const float* x, std::int64_t n_rows, std::int64_t n_cols, std::int64_t unit_begin,
+                  std::int64_t unit_end, std::byte* prepared) {
+  for (std::int64_t t = unit_begin; t < unit_end && t < n_rows; ++t) {
+    std::memcpy(prepared + static_cast<std::size_t>(t * n_cols) * sizeof(float), x + t * n_cols,
+                static_cast<std::size_t>(n_cols) * sizeof(float));
+  }
+}
+
+std::size_t matmul_scratch_bytes(std::int64_t /*n_rows*/, std::int64_t n_cols) {
+  return (static_cast<std::size_t>(n_cols) * sizeof(float) + 63) / 64 * 64;
+}
+
+/// The order of additions of kernels.h.
+float dot(const float* x, const float* w, std::int64_t n) {
+  float total = 0;
+  for (std::int64_t begin = 0; begin < n; begin += kBlockCols) {
+    const std::int64_t end = begin + kBlockCols < n ? begin + kBlockCols : n;
+    float acc = 0;
+    for (std::int64_t k = begin; k < end; ++k) acc = std::fma(x[k], w[k], acc);
+    total = total + acc;
+  }
+  return total;
+}
+
+void unpack_row(const PackedMatrix& w, std::int64_t row, float* out) {
+  const std::byte* panel = w.data + static_cast<std::size_t>(row / kPanelRows) * w.panel_bytes;
+  for (std::int64_t k = 0; k < w.n_cols; ++k) {
+    out[k] = packed_weight(w.type, panel, w.n_cols, static_cast<int>(row % kPanelRows), k);
+  }
+}
+
+void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
+            std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch) {
+  const auto* rows = reinterpret_cast<const float*>(x.data);
+  auto* weights = reinterpret_cast<float*>(scratch);  // [n_cols]
+  const std::int64_t end = panel_end * kPanelRows < w.n_rows ? panel_end * kPanelRows : w.n_rows;
+  for (std::int64_t n = panel_begin * kPanelRows; n < end; ++n) {
+    unpack_row(w, n, weights);
+    for (std::int64_t t = 0; t < x.n_rows; ++t) {
+      float result = dot(rows + t * w.n_cols, weights, w.n_cols);
+      if (out.bias != nullptr) result = result + out.bias[n];
+      float& y = out.y[t * out.row_stride + n];
+      y = out.accumulate ? y + result : result;
+    }
+  }
+}
+
+void rms_norm(const float* x, const float* weight, float eps, std::int64_t n_rows, std::int64_t dim,
+              float* out) {
+  for (std::int64_t t = 0; t < n_rows; ++t) {
+    const float* row = x + t * dim;
+    float squares[16] = {};
+    for (std::int64_t i = 0; i < dim; ++i) {
+      squares[i % 16] = std::fma(row[i], row[i], squares[i % 16]);
+    }
+    const float mean = sum_lanes(squares) / static_cast<float>(dim);
+    const float inverse = 1.0F / std::sqrt(mean + eps);
+    for (std::int64_t i = 0; i < dim; ++i) out[t * dim + i] = weight[i] * (row[i] * inverse);
+  }
+}
+
+/// Hugging Face rounds both products before it adds them; so no fma here.
+void rope(float* x, std::int64_t n_heads, std::int64_t head_dim, const float* cos_sin) {
+  const std::int64_t half = head_dim / 2;
+  for (std::int64_t h = 0; h < n_heads; ++h) {
+    float* low = x + h * head_dim;
+    float* high = low + half;
+    for (std::int64_t i = 0; i < half; ++i) {
+      const float a = low[i];
+      const float b = high[i];
+      low[i] = a * cos_sin[i] - b * cos_sin[half + i];
+      high[i] = b * cos_sin[i] + a * cos_sin[half + i];
+    }
+  }
+}
+
+void silu_mul(const float* gate, const float* up, std::int64_t n, float* out) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    out[i] = gate[i] / (1.0F + exp_f32(-gate[i])) * up[i];
+  }
+}
+
+std::size_t attention_scratch_bytes(std::int64_t /*n_tokens*/, std::int64_t /*n_rep*/,
+                                    std::int64_t /*head_dim*/, std::int64_t n_keys) {
+  return (static_cast<std::size_t>(n_keys) * sizeof(float) + 63) / 64 * 64;
+}
+
+/// One query: q and out [head_dim], keys 0..n_keys-1.
+void attend(const AttentionArgs& args, const float* q, std::int64_t n_keys, float* scores,
+            float* out) {
+  const std::int64_t dim = args.head_dim;
+  float max = -std::numeric_limits<float>::infinity();
+  for (std::int64_t key = 0; key < n_keys; ++key) {
+    const std::int64_t slot = key % kPageTokens;
+    const float* k_panel =
+        args.pages[key / kPageTokens] + args.page_offset + slot / 16 * dim * 16 + slot % 16;
+    float dot_product = 0;
+    for (std::int64_t d = 0; d < dim; ++d) {
+      dot_product = std::fma(q[d], k_panel[d * 16], dot_product);
+    }
+    scores[key] = dot_product * args.scale;
+    if (scores[key] > max) max = scores[key];
+  }
+  float lanes[16] = {};
+  for (std::int64_t key = 0; key < n_keys; ++key) {
+    scores[key] = exp_f32(scores[key] - max);
+    lanes[key % 16] += scores[key];
+  }
+  const float sum = sum_lanes(lanes);
+  for (std::int64_t d = 0; d < dim; ++d) {
+    float total = 0;
+    for (std::int64_t begin = 0; begin < n_keys; begin += kBlockCols) {
+      const std::int64_t end = begin + kBlockCols < n_keys ? begin + kBlockCols : n_keys;
+      float acc = 0;
+      for (std::int64_t key = begin; key < end; ++key) {
+        const float* v = args.pages[key / kPageTokens] + args.page_offset +
+                         (kPageTokens + key % kPageTokens) * dim;
+        acc = std::fma(scores[key], v[d], acc);
+      }
+      total = total + acc;
+    }
+    out[d] = total / sum;
+  }
+}
+
+void attention(const AttentionArgs& args, std::byte* scratch) {
+  for (std::int64_t i = 0; i < args.n_tokens; ++i) {
+    for (std::int64_t r = 0; r < args.n_rep; ++r) {
+      attend(args, args.q + i * args.q_token_stride + r * args.head_dim, args.pos_begin + i + 1,
+             reinterpret_cast<float*>(scratch),
+             args.out + i * args.out_token_stride + r * args.head_dim);
+    }
+  }
+}
+
+double log_sum_exp(const float* x, std::int64_t n) {
+  float max = -std::numeric_limits<float>::infinity();
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (x[i] > max) max = x[i];
+  }
+  if (std::isinf(max)) return log_sum_exp_of_infinite(x, n, max);
+  double lanes[16] = {};
+  for (std::int64_t i = 0; i < n; ++i) {
+    lanes[i % 16] += exp_f64_negative(static_cast<double>(x[i]) - static_cast<double>(max));
+  }
+  return finish_log_sum_exp(max, lanes);
+}
+
+}  // namespace
+
+const Kernels kScalarKernels = {
+    .name = "scalar",
+    .prepared_bytes = prepared_bytes,
+    .prepare_unit_rows = 1,
+    .prepare_rows = prepare_rows,
+    .matmul_scratch_bytes = matmul_scratch_bytes,
+    .matmul = matmul,
+    .unpack_row = unpack_row,
+    .rms_norm = rms_norm,
+    .rope = rope,
+    .silu_mul = silu_mul,
+    .attention_scratch_bytes = attention_scratch_bytes,
+    .attention = attention,
+    .log_sum_exp = log_sum_exp,
+};
+
+}  // namespace munia::kernels

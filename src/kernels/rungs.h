@@ -1,0 +1,26 @@
+// The rungs' tables and what they share; inside this room only.
+#pragma once
+
+#include "kernels/kernels.h"
+
+// The vector rungs exist where the compiler targets 64-bit x86; the code asks cpuid before it uses
+// them. Elsewhere the room has the scalar rung only.
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define MUNIA_KERNELS_X86 0  // set to 1 with the vector rungs
+#else
+#define MUNIA_KERNELS_X86 0
+#endif
+
+namespace munia::kernels {
+
+extern const Kernels kScalarKernels;
+#if MUNIA_KERNELS_X86
+extern const Kernels kAvx2Kernels;
+extern const Kernels kAvx512Kernels;
+#endif
+
+/// The weight of (lane, k) of a packed panel of n_cols k: the specification of the packed form.
+float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
+                    std::int64_t k);
+
+}  // namespace munia::kernels

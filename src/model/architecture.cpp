@@ -1,0 +1,85 @@
+#include "model/architecture.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace munia::model {
+namespace {
+
+constexpr std::array<const Architecture*, 2> kAll = {&kQwen2, &kLlama};
+
+struct RoleNames {
+  std::string_view role;
+  std::string_view hf;    // below model.layers.N. for block roles, whole otherwise
+  std::string_view gguf;  // below blk.N. for block roles, whole otherwise
+};
+
+constexpr RoleNames kBlockRoles[] = {
+    {"attn_norm", "input_layernorm", "attn_norm"},
+    {"q", "self_attn.q_proj", "attn_q"},
+    {"k", "self_attn.k_proj", "attn_k"},
+    {"v", "self_attn.v_proj", "attn_v"},
+    {"o", "self_attn.o_proj", "attn_output"},
+    {"ffn_norm", "post_attention_layernorm", "ffn_norm"},
+    {"gate", "mlp.gate_proj", "ffn_gate"},
+    {"up", "mlp.up_proj", "ffn_up"},
+    {"down", "mlp.down_proj", "ffn_down"},
+};
+constexpr RoleNames kOuterRoles[] = {
+    {"embedding", "model.embed_tokens", "token_embd"},
+    {"final_norm", "model.norm", "output_norm"},
+    {"head", "lm_head", "output"},
+};
+
+const RoleNames& find_role(const std::string& role, std::int64_t layer) {
+  if (layer >= 0) {
+    for (const RoleNames& names : kBlockRoles) {
+      if (names.role == role) return names;
+    }
+  } else {
+    for (const RoleNames& names : kOuterRoles) {
+      if (names.role == role) return names;
+    }
+  }
+  MUNIA_CHECK(!"a role of weights.h");
+  return kOuterRoles[0];
+}
+
+}  // namespace
+
+const Architecture* find_architecture(std::string_view name_or_class) {
+  for (const Architecture* architecture : kAll) {
+    if (architecture->name == name_or_class || architecture->hf_class == name_or_class) {
+      return architecture;
+    }
+  }
+  return nullptr;
+}
+
+std::string supported_architectures() {
+  std::string list;
+  for (const Architecture* architecture : kAll) {
+    if (!list.empty()) list += ", ";
+    list += architecture->name;
+    list += " (";
+    list += architecture->hf_class;
+    list += ")";
+  }
+  return list;
+}
+
+std::string hf_tensor_name(const std::string& role, std::int64_t layer, const std::string& suffix) {
+  const std::string name(find_role(role, layer).hf);
+  const std::string prefix = layer >= 0 ? "model.layers." + std::to_string(layer) + "." : "";
+  return prefix + name + "." + suffix;
+}
+
+std::string gguf_tensor_name(const std::string& role, std::int64_t layer,
+                             const std::string& suffix) {
+  const std::string name(find_role(role, layer).gguf);
+  const std::string prefix = layer >= 0 ? "blk." + std::to_string(layer) + "." : "";
+  return prefix + name + "." + suffix;
+}
+
+}  // namespace munia::model

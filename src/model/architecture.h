@@ -1,0 +1,42 @@
+// One record per architecture; each stands in a file of its own (qwen2.cpp, llama.cpp). A new
+// architecture adds a file and a line in architecture.cpp, and, where its block differs, a block
+// function of its own made of the same steps (forward.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "files/gguf.h"
+#include "files/safetensors.h"
+#include "model/weights.h"
+
+namespace munia::model {
+
+class ForwardPass;
+
+struct Architecture {
+  std::string_view name;      // GGUF's general.architecture and Hugging Face's model_type
+  std::string_view hf_class;  // Hugging Face's "architectures" entry
+  bool qkv_bias;              // the projections to q, k and v carry biases in every such model
+  /// Row of a GGUF file that holds row `row` of q or k; nullptr: the same row.
+  std::int64_t (*gguf_qk_row)(std::int64_t row, std::int64_t head_dim);
+  /// One transformer block of `pass` (forward.cpp, decoder_block).
+  void (*block)(ForwardPass& pass, std::int64_t layer);
+};
+
+extern const Architecture kQwen2;
+extern const Architecture kLlama;
+
+/// nullptr when munia does not compute it; by name, or by Hugging Face's class name.
+const Architecture* find_architecture(std::string_view name_or_class);
+/// "qwen2 (Qwen2ForCausalLM), …" for messages.
+std::string supported_architectures();
+
+/// Tensor names of Hugging Face ("model.layers.3.self_attn.q_proj.weight") and of GGUF
+/// ("blk.3.attn_q.weight") for a role of weights.h.
+std::string hf_tensor_name(const std::string& role, std::int64_t layer, const std::string& suffix);
+std::string gguf_tensor_name(const std::string& role, std::int64_t layer,
+                             const std::string& suffix);
+
+}  // namespace munia::model

@@ -1,0 +1,65 @@
+// The forward pass as a page of named steps. Row t of every activation is one token of the ragged
+// batch. A pass belongs to one call of Model::forward; nothing in it allocates, locks or throws.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "model/model.h"
+
+namespace munia::model {
+
+class ForwardPass {
+ public:
+  ForwardPass(const Model& model, const Batch& batch, Activations& activations, ThreadPool& pool);
+
+  /// Embedding, all blocks, final norm and head for the wanted rows.
+  void run();
+
+  // The steps of a block, in the order of decoder_block; q, k, v, attn, gate are rows of
+  // Activations.
+  void norm(std::span<const float> weight);      // h = rms_norm(x) * weight, and h prepared
+  void project_qkv(const LayerWeights& layer);   // q, k, v = h W^T + b
+  void rotate_and_store(std::int64_t layer);     // q, k rotated to their positions; k, v cached
+  void attend(std::int64_t layer);               // attn = softmax(q k^T / sqrt(head_dim)) v
+  void project_attn(const LayerWeights& layer);  // x += attn Wo^T
+  void gate_and_up(const LayerWeights& layer);   // gate = silu(h Wg^T) * (h Wu^T)
+  void project_ffn(const LayerWeights& layer);   // x += gate Wd^T
+
+  const LayerWeights& layer(std::int64_t l) const {
+    return model_.weights_.layers[static_cast<std::size_t>(l)];
+  }
+
+ private:
+  struct MatmulJob {
+    const Linear* linear;
+    kernels::MatmulOutput out;
+  };
+  void plan();
+  void embed();
+  void tap(std::int64_t layer);
+  void compute_logits();
+  void advance();
+  kernels::PreparedRows prepare(const float* x, std::int64_t n_rows, std::int64_t n_cols);
+  void matmul(std::span<const MatmulJob> jobs, const kernels::PreparedRows& x);
+  template <class Body>
+  void for_rows(std::int64_t n_rows, const Body& body);
+  std::byte* scratch(int thread) const {
+    return a_.scratch_ + static_cast<std::size_t>(thread) * a_.scratch_bytes_;
+  }
+
+  const Model& model_;
+  const ModelConfig& c_;
+  const kernels::Kernels& k_;
+  const Batch& batch_;
+  Activations& a_;
+  ThreadPool& pool_;
+  std::int64_t n_tokens_ = 0;
+  std::int64_t qkv_dim_;          // (n_heads + 2*n_kv_heads) * head_dim
+  kernels::PreparedRows normed_;  // h prepared, from norm()
+};
+
+/// The pre-norm block of Qwen2 and Llama.
+void decoder_block(ForwardPass& pass, std::int64_t layer);
+
+}  // namespace munia::model

@@ -1,0 +1,27 @@
+// Llama: SmolLM2 and other members of the family without rope scaling. A pre-norm decoder without
+// biases.
+#include "model/architecture.h"
+#include "model/forward.h"
+
+namespace munia::model {
+namespace {
+
+// GGUF stores each head's q and k rows with the two rotary halves interleaved: the row of half p
+// and index j within the head stands at 2 * j + p.
+std::int64_t interleaved_row(std::int64_t row, std::int64_t head_dim) {
+  const std::int64_t in_head = row % head_dim;
+  const std::int64_t half = head_dim / 2;
+  return row - in_head + 2 * (in_head % half) + in_head / half;
+}
+
+}  // namespace
+
+const Architecture kLlama = {
+    .name = "llama",
+    .hf_class = "LlamaForCausalLM",
+    .qkv_bias = false,
+    .gguf_qk_row = interleaved_row,
+    .block = decoder_block,
+};
+
+}  // namespace munia::model

@@ -1,0 +1,15 @@
+// Qwen2: Qwen1.5, Qwen2 and Qwen2.5. A pre-norm decoder with biases on q, k and v.
+#include "model/architecture.h"
+#include "model/forward.h"
+
+namespace munia::model {
+
+const Architecture kQwen2 = {
+    .name = "qwen2",
+    .hf_class = "Qwen2ForCausalLM",
+    .qkv_bias = true,
+    .gguf_qk_row = nullptr,
+    .block = decoder_block,
+};
+
+}  // namespace munia::model

@@ -1,0 +1,302 @@
+#include "tasks/classify.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <mutex>
+
+#include "base/utf8.h"
+
+namespace munia::tasks {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::string_view kTextSlot = "{text}";
+constexpr std::int64_t kMaxLabelTokens = 3;  // of method generate, as in the articles
+constexpr std::size_t kTextsInFlight = 64;
+
+std::string fill_template(const std::string& user_template, std::string_view text) {
+  std::string filled;
+  std::size_t begin = 0;
+  while (true) {
+    const std::size_t slot = user_template.find(kTextSlot, begin);
+    filled += user_template.substr(begin, slot - begin);
+    if (slot == std::string::npos) return filled;
+    filled += text;
+    begin = slot + kTextSlot.size();
+  }
+}
+
+json::object chat_context(const std::optional<std::string>& system, const std::string& user) {
+  json::array messages;
+  if (system) messages.push_back(json::object{{"role", "system"}, {"content", *system}});
+  messages.push_back(json::object{{"role", "user"}, {"content", user}});
+  return json::object{{"messages", std::move(messages)},
+                      {"add_generation_prompt", true},
+                      {"enable_thinking", false}};
+}
+
+Status check_text(std::string_view text) {
+  if (const auto offset = find_invalid_utf8(text)) {
+    return Error{ErrorCode::kInvalidData,
+                 "the text is not UTF-8: the byte at offset " + std::to_string(*offset) +
+                     " cannot stand there (for GB18030 text use --encoding gb18030)"};
+  }
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+    return Error{ErrorCode::kInvalidData, "the text is empty"};
+  }
+  return {};
+}
+
+bool begins_with(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& start) {
+  return start.size() <= ids.size() && std::equal(start.begin(), start.end(), ids.begin());
+}
+
+bool any_begins_another(const std::vector<std::vector<std::int32_t>>& texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (std::size_t j = 0; j < texts.size(); ++j) {
+      if (i != j && begins_with(texts[i], texts[j])) return true;
+    }
+  }
+  return false;
+}
+
+// log(sum(exp(values))), added up from the smallest, so that their order does not matter.
+double log_sum_exp(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const double max = values.back();
+  if (std::isinf(max)) return max;
+  double sum = 0;
+  for (const double value : values) sum += std::exp(value - max);
+  return max + std::log(sum);
+}
+
+// The label that the decoded text names first; of two at the same place the longer.
+const Label* find_label(const Task& task, const std::string& raw) {
+  const Label* best = nullptr;
+  std::size_t best_at = std::string::npos;
+  std::size_t best_size = 0;
+  for (const Label& label : task.labels) {
+    for (const std::string& text : label.texts) {
+      const std::size_t at = raw.find(text);
+      if (at == std::string::npos) continue;
+      if (best == nullptr || at < best_at || (at == best_at && text.size() > best_size)) {
+        best = &label;
+        best_at = at;
+        best_size = text.size();
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
+  Classifier classifier(engine, std::move(task));
+  const engine::ModelBundle& bundle = engine.bundle();
+  if (!classifier.task_.raw && !bundle.chat_template) {
+    return Error{ErrorCode::kUnsupported, "task \"" + classifier.task_.name +
+                                              "\" needs a chat template and the model has none; "
+                                              "use the task sentiment-raw"};
+  }
+  for (std::size_t i = 0; i < classifier.task_.labels.size(); ++i) {
+    for (const std::string& text : classifier.task_.labels[i].texts) {
+      MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> ids, bundle.tokenizer->encode(text));
+      if (ids.empty()) {
+        return Error{ErrorCode::kInvalidArgument, "label text \"" + text + "\" of task \"" +
+                                                      classifier.task_.name + "\" has no tokens"};
+      }
+      classifier.continuations_.push_back(std::move(ids));
+      classifier.continuation_label_.push_back(i);
+    }
+  }
+  if (any_begins_another(classifier.continuations_)) {
+    std::vector<std::int32_t> end = bundle.turn_end;
+    if (end.empty() && !bundle.eos_ids.empty()) end = {bundle.eos_ids.front()};
+    for (std::vector<std::int32_t>& ids : classifier.continuations_) {
+      ids.insert(ids.end(), end.begin(), end.end());
+    }
+    if (any_begins_another(classifier.continuations_)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "two label texts of task \"" + classifier.task_.name +
+                       "\" have the same tokens, or one begins the other"};
+    }
+  }
+  return classifier;
+}
+
+Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text) const {
+  MUNIA_RETURN_IF_ERROR(check_text(text));
+  const engine::ModelBundle& bundle = engine_->bundle();
+  const std::string user = fill_template(task_.user_template, text);
+  if (task_.raw) return bundle.plain_ids(task_.system.value_or("") + user);
+  return bundle.render_ids(chat_context(task_.system, user));
+}
+
+Result<Classifier::Pending> Classifier::submit(std::string_view text) const {
+  MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> prompt, prompt_ids(text));
+  Pending pending;
+  if (task_.method == Method::kScore) {
+    engine::ScoreJob job;
+    job.prompt = std::move(prompt);
+    job.continuations = continuations_;
+    MUNIA_ASSIGN_OR_RETURN(pending.ticket, engine_->submit(std::move(job)));
+  } else {
+    engine::GenerateJob job;
+    job.prompt = std::move(prompt);
+    job.max_tokens = kMaxLabelTokens;
+    MUNIA_ASSIGN_OR_RETURN(pending.ticket, engine_->submit(std::move(job)));
+  }
+  return pending;
+}
+
+Result<Classification> Classifier::finish(const Pending& pending) const {
+  MUNIA_ASSIGN_OR_RETURN(engine::JobResult result, pending.ticket->wait());
+  Classification out;
+  if (const auto* generated = std::get_if<engine::GenerateResult>(&result)) {
+    out.raw = generated->text;
+    out.usage = generated->usage;
+    out.timings = generated->timings;
+    if (const Label* label = find_label(task_, out.raw)) {
+      out.label = label->name;
+      out.emoji = label->emoji;
+    }
+    return out;
+  }
+  const auto& scored = std::get<engine::ScoreResult>(result);
+  out.usage = scored.usage;
+  out.timings = scored.timings;
+  std::vector<std::vector<double>> by_label(task_.labels.size());
+  for (std::size_t i = 0; i < scored.logprobs.size(); ++i) {
+    by_label[continuation_label_[i]].push_back(scored.logprobs[i]);
+  }
+  std::vector<double> logprobs;
+  for (std::vector<double>& texts : by_label) logprobs.push_back(log_sum_exp(std::move(texts)));
+  const double total = log_sum_exp(logprobs);
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < logprobs.size(); ++i) {
+    out.probabilities.emplace_back(task_.labels[i].name, std::exp(logprobs[i] - total));
+    if (logprobs[i] > logprobs[best]) best = i;
+  }
+  out.label = task_.labels[best].name;
+  out.emoji = task_.labels[best].emoji;
+  out.confidence = out.probabilities[best].second;
+  return out;
+}
+
+std::vector<Result<Classification>> Classifier::classify(
+    const std::vector<std::string>& texts) const {
+  std::vector<Result<Classification>> results;
+  results.reserve(texts.size());
+  std::deque<Result<Pending>> in_flight;
+  const auto finish_first = [&] {
+    const Result<Pending> first = std::move(in_flight.front());
+    in_flight.pop_front();
+    results.push_back(first ? finish(*first) : Result<Classification>(first.error()));
+  };
+  for (const std::string& text : texts) {
+    if (in_flight.size() == kTextsInFlight) finish_first();
+    in_flight.push_back(submit(text));
+  }
+  while (!in_flight.empty()) finish_first();
+  return results;
+}
+
+namespace {
+
+// Holds back the reply's pieces until the emotion has been told.
+class ReplyGate {
+ public:
+  explicit ReplyGate(const std::function<void(std::string_view)>& on_text) : on_text_(on_text) {}
+  void push(std::string_view piece) {
+    const std::lock_guard lock(mutex_);
+    if (open_) {
+      on_text_(piece);
+    } else {
+      held_ += piece;
+    }
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    if (!held_.empty()) on_text_(held_);
+    held_.clear();
+    open_ = true;
+  }
+
+ private:
+  const std::function<void(std::string_view)>& on_text_;
+  std::mutex mutex_;
+  bool open_ = false;
+  std::string held_;
+};
+
+}  // namespace
+
+Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
+                           std::string_view text, const PredictOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto ms_since_begin = [begin] {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+        .count();
+  };
+  // Both jobs are queued before either is waited for, so their prompts share the first steps.
+  MUNIA_ASSIGN_OR_RETURN(const Classifier::Pending emotion, classifier.submit(text));
+  ReplyGate gate(options.on_text);
+  std::shared_ptr<engine::Ticket> reply;
+  if (options.reply) {
+    if (!engine.bundle().chat_template) {
+      emotion.ticket->cancel();
+      return Error{ErrorCode::kUnsupported,
+                   "the model has no chat template, so it cannot reply; ask for the emotion alone"};
+    }
+    engine::GenerateJob job;
+    const Result<std::vector<std::int32_t>> prompt =
+        engine.bundle().render_ids(chat_context(classifier.task().reply_system, std::string(text)));
+    if (!prompt) return prompt.error();
+    job.prompt = *prompt;
+    job.max_tokens = options.max_tokens;
+    job.sampling = options.sampling;
+    job.stops = options.stops;
+    if (options.on_text) {
+      job.on_text = [&gate](std::string_view piece) { gate.push(piece); };
+    }
+    Result<std::shared_ptr<engine::Ticket>> ticket = engine.submit(std::move(job));
+    if (!ticket) {
+      emotion.ticket->cancel();
+      return ticket.error();
+    }
+    reply = *std::move(ticket);
+  }
+  Prediction out;
+  Result<Classification> classification = classifier.finish(emotion);
+  if (!classification) {
+    if (reply != nullptr) {
+      reply->cancel();
+      (void)reply->wait();  // the gate must outlive the job
+    }
+    return classification.error();
+  }
+  out.emotion = *std::move(classification);
+  out.emotion_ms = ms_since_begin();
+  out.usage = out.emotion.usage;
+  if (options.on_emotion) options.on_emotion(out.emotion);
+  if (reply != nullptr) {
+    if (options.on_text) gate.open();
+    MUNIA_ASSIGN_OR_RETURN(engine::JobResult result, reply->wait());
+    auto& generated = std::get<engine::GenerateResult>(result);
+    out.reply = std::move(generated.text);
+    out.finish_reason = generated.finish_reason;
+    out.first_token_ms = generated.timings.first_token_ms;
+    out.usage.prompt_tokens += generated.usage.prompt_tokens;
+    out.usage.cached_tokens += generated.usage.cached_tokens;
+    out.usage.completion_tokens += generated.usage.completion_tokens;
+  }
+  out.total_ms = ms_since_begin();
+  return out;
+}
+
+}  // namespace munia::tasks

@@ -1,0 +1,104 @@
+"""The yardstick: a plain float64 forward pass of the qwen2 and llama architectures in numpy.
+
+It shares nothing with the C++ program but the weights' values. RoPE angles are formed as the
+reference forms them, float32 position × float32 inverse frequency, and only then taken to float64:
+an angle of float64 would be another model. Several prompts go through a layer together, so that a
+layer's weights are widened once.
+
+    python tools/float64_forward.py MODEL 1 2 3      # argmax and best logits after these ids
+"""
+
+import sys
+
+import numpy as np
+
+from reference_weights import load_model
+
+
+def inverse_frequencies(head_dim, rope_theta):
+    """[head_dim/2] float32, as torch computes them: the power and the quotient in float32."""
+    import torch
+
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
+    return (1.0 / (rope_theta ** exponents)).numpy()
+
+
+def rms_norm(x, weight, eps):
+    """x [n_tokens, dim]; eps as float32 holds it."""
+    scale = 1 / np.sqrt((x * x).mean(axis=-1, keepdims=True) + np.float64(np.float32(eps)))
+    return x * scale * weight
+
+
+def rope(x, inv_freq):
+    """x [n_tokens, n_heads, head_dim] of one sequence from position 0; halves rotated."""
+    angle = (np.arange(len(x), dtype=np.float32)[:, None] * inv_freq).astype(np.float64)
+    cos, sin = np.cos(angle)[:, None, :], np.sin(angle)[:, None, :]
+    first, second = np.split(x, 2, axis=-1)
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1)
+
+
+def attention(q, k, v):
+    """Causal; q [n_tokens, n_heads, head_dim], k and v [n_tokens, n_kv_heads, head_dim]."""
+    n_tokens, n_heads, head_dim = q.shape
+    out = np.empty_like(q)
+    causal = np.tril(np.ones((n_tokens, n_tokens), bool))
+    for h in range(n_heads):
+        kv = h // (n_heads // k.shape[1])
+        scores = np.where(causal, q[:, h] @ k[:, kv].T / np.sqrt(head_dim), -np.inf)
+        p = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        out[:, h] = (p / p.sum(axis=-1, keepdims=True)) @ v[:, kv]
+    return out.reshape(n_tokens, n_heads * head_dim)
+
+
+def forward(config, weights, prompts, all_positions=True, keep_hidden=True):
+    """Per prompt of `prompts` (lists of ids): logits [n_tokens or 1, vocab_size], and the hidden
+    states [n_layers + 2][n_tokens, hidden_dim]: the embedding, the residual stream after each layer,
+    and the output of the last norm. All float64."""
+
+    def w(name):
+        return weights[name].astype(np.float64)
+
+    inv_freq = inverse_frequencies(config.head_dim, config.rope_theta)
+    ends = np.cumsum([len(ids) for ids in prompts])
+    slices = [slice(end - len(ids), end) for ids, end in zip(prompts, ends, strict=True)]
+    x = weights["model.embed_tokens.weight"][np.concatenate(prompts)].astype(np.float64)
+    hidden = [x.copy()] if keep_hidden else []
+    for layer in range(config.n_layers):
+        p = f"model.layers.{layer}."
+
+        def linear(x, name, p=p):
+            y = x @ w(p + name + ".weight").T
+            return y + w(p + name + ".bias") if p + name + ".bias" in weights else y
+
+        a = rms_norm(x, w(p + "input_layernorm.weight"), config.rms_eps)
+        q = linear(a, "self_attn.q_proj").reshape(len(x), config.n_heads, -1)
+        k = linear(a, "self_attn.k_proj").reshape(len(x), config.n_kv_heads, -1)
+        v = linear(a, "self_attn.v_proj").reshape(len(x), config.n_kv_heads, -1)
+        mixed = [attention(rope(q[s], inv_freq), rope(k[s], inv_freq), v[s]) for s in slices]
+        x = x + linear(np.concatenate(mixed), "self_attn.o_proj")
+        a = rms_norm(x, w(p + "post_attention_layernorm.weight"), config.rms_eps)
+        gate = linear(a, "mlp.gate_proj")
+        x = x + linear(gate / (1 + np.exp(-gate)) * linear(a, "mlp.up_proj"), "mlp.down_proj")
+        if keep_hidden:
+            hidden.append(x.copy())
+    x = rms_norm(x, w("model.norm.weight"), config.rms_eps)
+    if keep_hidden:
+        hidden.append(x)
+    head = w("model.embed_tokens.weight" if config.tied else "lm_head.weight")
+    if all_positions:
+        logits = x @ head.T
+        logits = [logits[s] for s in slices]
+    else:
+        logits = np.split(x[ends - 1] @ head.T, len(prompts))
+    return logits, [[layer[s] for layer in hidden] for s in slices]
+
+
+def main():
+    config, weights = load_model(sys.argv[1])
+    (logits,), _ = forward(config, weights, [[int(i) for i in sys.argv[2:]]], all_positions=False)
+    for i in np.argsort(-logits[0], kind="stable")[:10]:
+        print(f"{i:7d} {logits[0, i]:.9f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The reference implementation: transformers on torch float32, and small helpers around it that the
+scripts of goldens share. Everything here returns numpy or plain Python values."""
+
+import numpy as np
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config
+from transformers import GenerationConfig, Qwen2ForCausalLM
+from transformers.utils.chat_template_utils import render_jinja_template
+
+
+def model_from_weights(config, weights):
+    """A transformers model (default attention) holding these float32 weights."""
+    kinds = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+    config_type, model_type = kinds[config.arch]
+    model = model_type(config_type(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_dim,
+        intermediate_size=config.ffn_dim,
+        num_hidden_layers=config.n_layers,
+        num_attention_heads=config.n_heads,
+        num_key_value_heads=config.n_kv_heads,
+        max_position_embeddings=config.context,
+        rms_norm_eps=config.rms_eps,
+        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+        tie_word_embeddings=config.tied,
+    )).to(torch.float32).eval()
+    state = {name: torch.from_numpy(np.array(x)) for name, x in weights.items()}
+    if config.tied:
+        state["lm_head.weight"] = state["model.embed_tokens.weight"]
+    model.load_state_dict(state, strict=True)
+    return model
+
+
+def model_from_gguf(path):
+    """Through transformers' own GGUF loader."""
+    return AutoModelForCausalLM.from_pretrained(
+        path.parent, gguf_file=path.name, dtype=torch.float32).eval()
+
+
+@torch.inference_mode()
+def all_logits(model, ids):
+    """[n_tokens, vocab_size] float32"""
+    return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+
+
+@torch.inference_mode()
+def last_logits(model, ids):
+    """[vocab_size] float32"""
+    return model(torch.tensor([ids]), use_cache=False, logits_to_keep=1).logits[0, -1].numpy()
+
+
+@torch.inference_mode()
+def hidden_states(model, ids):
+    """[n_layers + 2][n_tokens, hidden_dim]: embedding, residual stream after each layer, last norm."""
+    kept = []
+
+    def keep(_module, _inputs, output):
+        kept.append((output[0] if isinstance(output, tuple) else output).reshape(len(ids), -1).numpy())
+
+    parts = [model.model.embed_tokens, *model.model.layers, model.model.norm]
+    hooks = [part.register_forward_hook(keep) for part in parts]
+    model(torch.tensor([ids]), use_cache=False)
+    for hook in hooks:
+        hook.remove()
+    return [x.copy() for x in kept]
+
+
+@torch.inference_mode()
+def greedy(model, ids, n_new, end_ids=()):
+    """(new ids, gap between the two best logits at each step); an end token closes it and is left
+    out, but its gap is kept as the last one."""
+    cache, tokens, new, gaps = None, torch.tensor([ids]), [], []
+    for _ in range(n_new):
+        out = model(tokens, cache=cache, use_cache=True, logits_to_keep=1)
+        cache, logits = out.past_key_values, out.logits[0, -1]
+        best = torch.topk(logits, 2).values
+        gaps.append(float(best[0] - best[1]))
+        token = int(np.argmax(logits.numpy()))  # the lowest id wins ties
+        if token in end_ids:
+            break
+        new.append(token)
+        tokens = torch.tensor([[token]])
+    return new, gaps
+
+
+@torch.inference_mode()
+def generate(model, ids, n_new, end_ids, pad_id, **options):
+    """New ids of transformers' own generate(), without the end token."""
+    config = GenerationConfig(max_new_tokens=n_new, do_sample=False, eos_token_id=list(end_ids),
+                              pad_token_id=pad_id, **options)
+    tokens = torch.tensor([ids])
+    out = model.generate(tokens, attention_mask=torch.ones_like(tokens), generation_config=config)
+    new = out[0, len(ids):].tolist()
+    for i, token in enumerate(new):
+        if token in end_ids:
+            return new[:i]
+    return new
+
+
+def log_softmax(logits):
+    """float64 arithmetic, whatever the logits came from."""
+    x = np.asarray(logits, dtype=np.float64)
+    x = x - x.max(axis=-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=-1, keepdims=True))
+
+
+def continuation_logprob(logits, n_prompt, continuation):
+    """Sum of log p over `continuation`, from logits [n_prompt + len(continuation), vocab]."""
+    rows = log_softmax(logits[n_prompt - 1 : n_prompt - 1 + len(continuation)])
+    return float(rows[np.arange(len(continuation)), continuation].sum())
+
+
+def render(template, messages, **variables):
+    """The text of a chat, rendered as transformers does it, with the generation prompt."""
+    (text,), _ = render_jinja_template([messages], chat_template=template,
+                                       add_generation_prompt=True, **variables)
+    return text

@@ -1,0 +1,28 @@
+#!/bin/sh
+# Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
+# prints its path. NAME is test or reference. Does nothing when a stamp with the same hash is there.
+#   tools/venv.sh test
+set -eu
+
+name=${1:-}
+root=$(cd "$(dirname "$0")/.." && pwd)
+case "$name" in
+test) files="$root/tools/requirements-test.txt" ;;
+reference) files="$root/tools/requirements-reference.txt $root/tools/requirements-test.txt" ;;
+*)
+    echo "usage: tools/venv.sh test|reference (got '$name')" >&2
+    exit 2
+    ;;
+esac
+python=/usr/bin/python3
+venv="$root/build/venv-$name"
+# shellcheck disable=SC2086 # a list of files
+hash=$({ "$python" --version && cat $files; } | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$venv/stamp" 2>/dev/null || true)" != "$hash" ]; then
+    rm -rf "$venv"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps \
+        -r "$root/tools/requirements-$name.txt" >&2
+    printf '%s\n' "$hash" >"$venv/stamp"
+fi
+printf '%s\n' "$venv"
