@@ -1,6 +1,7 @@
 // munia chat: one reply, or a conversation of several turns with the model's own template.
 #include <unistd.h>
 
+#include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -102,11 +103,12 @@ void Chat::reply() {
     const std::int64_t limit = session_.bundle->model->context();
     if (static_cast<std::int64_t>(request.job.prompt.size()) >= limit) {
       fail(ExitStatus::kBadInput,
-           context_.lang.tr("the conversation is too long: {} tokens, and the context holds {}; "
-                            "shorten the text, use /reset, or raise --context",
-                            "对话太长：共 {} 个词元，而上下文只能容纳 {} 个；请缩短文本、使用 /reset "
-                            "或调大 --context",
-                            request.job.prompt.size(), limit));
+           context_.lang.tr(
+               "the conversation is too long: {} tokens, and the context holds {}; "
+               "shorten the text, use /reset, or raise --context",
+               "对话太长：共 {} 个词元，而上下文只能容纳 {} 个；请缩短文本、使用 /reset "
+               "或调大 --context",
+               request.job.prompt.size(), limit));
     }
     auto ticket = value_or_fail(session_.engine->submit(std::move(request.job)));
     {
@@ -175,18 +177,20 @@ bool Chat::handle_command(const std::string& line) {
   } else if (name == "/save" && !argument.empty()) {
     save(argument);
   } else if (name == "/help") {
-    note(lang.pick("/reset        forget the conversation\n"
-                   "/system TEXT  set the system message (none without TEXT) and start anew\n"
-                   "/save FILE    write the conversation as JSON\n"
-                   "/exit         end (also Ctrl-D); Ctrl-C stops a reply\n"
-                   "//…           a text that begins with /",
-                   "/reset        忘掉之前的对话\n"
-                   "/system TEXT  设置系统提示（不带 TEXT 则去掉）并重新开始\n"
-                   "/save FILE    把对话保存为 JSON\n"
-                   "/exit         结束（也可按 Ctrl-D）；Ctrl-C 停止当前回复\n"
-                   "//…           以 / 开头的文本"));
+    note(
+        lang.pick("/reset        forget the conversation\n"
+                  "/system TEXT  set the system message (none without TEXT) and start anew\n"
+                  "/save FILE    write the conversation as JSON\n"
+                  "/exit         end (also Ctrl-D); Ctrl-C stops a reply\n"
+                  "//…           a text that begins with /",
+                  "/reset        忘掉之前的对话\n"
+                  "/system TEXT  设置系统提示（不带 TEXT 则去掉）并重新开始\n"
+                  "/save FILE    把对话保存为 JSON\n"
+                  "/exit         结束（也可按 Ctrl-D）；Ctrl-C 停止当前回复\n"
+                  "//…           以 / 开头的文本"));
   } else {
-    note(lang.tr("{} is not a command; /help lists them", "没有命令 {}；输入 /help 查看命令", name));
+    note(
+        lang.tr("{} is not a command; /help lists them", "没有命令 {}；输入 /help 查看命令", name));
   }
   return true;
 }
@@ -229,8 +233,8 @@ ExitStatus Chat::converse() {
 }  // namespace
 
 void add_chat(CommandLine& line, Context& context) {
-  CommandSpec& spec = line.command("chat", "one reply, or a conversation of several turns",
-                                   "单次回复，或多轮对话");
+  CommandSpec& spec =
+      line.command("chat", "one reply, or a conversation of several turns", "单次回复，或多轮对话");
   const auto flags = std::make_shared<ChatFlags>();
   flags->sampling.max_tokens = 256;
   flags->sampling.repetition_penalty = 1.05F;

@@ -48,8 +48,8 @@ std::string rejected_json(const std::string& text, const std::string& message) {
 
 /// label, confidence and text, separated by tabs.
 std::string classification_text(std::string text, const tasks::Classification& result) {
-  std::replace_if(text.begin(), text.end(),
-                  [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
   const std::string label = result.label ? *result.label : "?";
   return result.probabilities.empty()
              ? label + "\t\t" + text
@@ -96,8 +96,8 @@ ExitStatus run_classify(const Context& context, const ClassifyFlags& flags) {
 }  // namespace
 
 void add_classify(CommandLine& line, Context& context) {
-  CommandSpec& spec = line.command("classify", "labels of texts, with probabilities",
-                                   "给文本打标签并给出概率");
+  CommandSpec& spec =
+      line.command("classify", "labels of texts, with probabilities", "给文本打标签并给出概率");
   const auto flags = std::make_shared<ClassifyFlags>();
   describe_text_options(spec, flags->text);
   describe_task_options(spec, flags->task);

@@ -67,8 +67,7 @@ std::vector<engine::GenerateResult> wait_choices(
     const std::vector<std::shared_ptr<engine::Ticket>>& tickets, const std::string& where) {
   std::vector<engine::GenerateResult> results;
   for (const auto& ticket : tickets) {
-    results.push_back(
-        std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), where)));
+    results.push_back(std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), where)));
   }
   return results;
 }

@@ -107,8 +107,8 @@ ExitStatus run_models(const Context& context) {
     const char* origin = model.origin_verified
                              ? ""
                              : context.lang.pick("  (origin not verified)", "  （来源未经核实）");
-    context.out->line(fmt::format("{}\t{}\t{}{}", model.name, show_bytes(model.size_bytes), licence,
-                                  origin));
+    context.out->line(
+        fmt::format("{}\t{}\t{}{}", model.name, show_bytes(model.size_bytes), licence, origin));
   }
   if (!context.json) {
     std::string names;
@@ -132,10 +132,20 @@ ExitStatus run_rm(const Context& context, const std::string& name) {
 void add_pull(CommandLine& line, Context& context) {
   CommandSpec& spec = line.command("pull", "fetch a model", "获取模型");
   const auto what = std::make_shared<std::string>();
+  const auto take_default = std::make_shared<bool>(false);
   spec.positional("NAME", *what, false,
                   "a name, hf:ORG/REPO, modelscope:ORG/REPO or an address; without: the default",
                   "名字、hf:ORG/REPO、modelscope:ORG/REPO 或地址；不给则为默认模型");
-  spec.run([&context, what] { return run_pull(context, *what); });
+  spec.flag("--default", *take_default,
+            "the default model, or the next that some source can deliver",
+            "默认模型；若无法获取，则取下一个可获取的模型");
+  spec.run([&context, what, take_default] {
+    if (*take_default && !what->empty()) {
+      fail(ExitStatus::kUsage,
+           context.lang.tr("give a NAME or --default, not both", "NAME 和 --default 只能用一个"));
+    }
+    return run_pull(context, *what);
+  });
 }
 
 void add_models(CommandLine& line, Context& context) {

@@ -54,8 +54,7 @@ void run_all(const Context& context, const LogitsFlags& flags, const Session& se
   const std::optional<std::string> line = reader.next_filled();
   const std::string where = reader.where();
   if (!line) {
-    fail(ExitStatus::kBadInput,
-         context.lang.tr("there is no line of input", "没有输入"));
+    fail(ExitStatus::kBadInput, context.lang.tr("there is no line of input", "没有输入"));
   }
   const boost::json::object object = parse_json_object(*line, where, context.lang);
   if (reader.next_filled()) {
@@ -64,8 +63,8 @@ void run_all(const Context& context, const LogitsFlags& flags, const Session& se
                          "--all 只接受一行输入；这里还有第 {} 行", reader.line_number()));
   }
   engine::LogitsJob job;
-  job.prompt = prompt_from_json(Fields(object, where, context.lang), "text", *session.bundle,
-                                flags.special);
+  job.prompt =
+      prompt_from_json(Fields(object, where, context.lang), "text", *session.bundle, flags.special);
   job.all_rows = true;
   NpyFile file(flags.all, static_cast<std::int64_t>(job.prompt.size()),
                session.bundle->model->config().vocab_size);

@@ -36,9 +36,9 @@ std::vector<std::vector<std::int32_t>> continuations(const Fields& fields,
     std::vector<std::int32_t> ids;
     if (item.is_string()) {
       const std::string text(item.get_string());
-      ids = value_or_fail(parse_special ? tokenizer.encode_with_special(text)
-                                        : tokenizer.encode(text),
-                          fields.where());
+      ids = value_or_fail(
+          parse_special ? tokenizer.encode_with_special(text) : tokenizer.encode(text),
+          fields.where());
     } else {
       ids = ids_from_json(item, fields, "continuations");
     }
@@ -83,8 +83,7 @@ ExitStatus run_score(const Context& context, const ScoreFlags& flags) {
 
 void add_score(CommandLine& line, Context& context) {
   CommandSpec& spec = line.command(
-      "score",
-      "standard input, {\"prompt\": …, \"continuations\": […]} a line: log-probabilities",
+      "score", "standard input, {\"prompt\": …, \"continuations\": […]} a line: log-probabilities",
       "标准输入每行 {\"prompt\": …, \"continuations\": […]}：输出对数概率");
   const auto flags = std::make_shared<ScoreFlags>();
   spec.flag("--jsonl", flags->jsonl, "lines are JSON objects (always so)",

@@ -61,8 +61,7 @@ CommandSpec& CommandSpec::option(const char* names, std::string& out, const char
 }
 
 CommandSpec& CommandSpec::option(const char* names, std::vector<std::string>& out,
-                                 const char* value_name, const char* help_en,
-                                 const char* help_zh) {
+                                 const char* value_name, const char* help_en, const char* help_zh) {
   app_->add_option_function<std::vector<std::string>>(
           names,
           [&out](const std::vector<std::string>& words) {
@@ -107,9 +106,9 @@ CommandSpec& CommandSpec::number(const char* names, float& out, float low, float
                 std::from_chars(word.data(), word.data() + word.size(), number);
             const bool whole = error == std::errc() && end == word.data() + word.size();
             if (!whole || !(number >= low && number <= high)) {
-              fail(ExitStatus::kUsage, lang.tr("{} {}: must be a number from {} to {}",
-                                               "{} {}：应当是 {} 到 {} 的数", shown, word, low,
-                                               high));
+              fail(ExitStatus::kUsage,
+                   lang.tr("{} {}: must be a number from {} to {}", "{} {}：应当是 {} 到 {} 的数",
+                           shown, word, low, high));
             }
             out = number;
           },
@@ -120,7 +119,8 @@ CommandSpec& CommandSpec::number(const char* names, float& out, float low, float
 
 CommandSpec& CommandSpec::flag(const char* names, bool& out, const char* help_en,
                                const char* help_zh) {
-  app_->add_flag_callback(names, [&out] { out = true; }, lang_.pick(help_en, help_zh));
+  app_->add_flag_callback(
+      names, [&out] { out = true; }, lang_.pick(help_en, help_zh));
   return *this;
 }
 
@@ -151,8 +151,8 @@ CommandLine::CommandLine(Lang lang) : lang_(lang), app_(std::make_unique<CLI::Ap
     formatter->label("Positionals", "Arguments");
   }
   app_->formatter(formatter);
-  app_->add_flag_callback("--version", [this] { parsed_.version = true; },
-                          lang_.pick("print the version", "显示版本"));
+  app_->add_flag_callback(
+      "--version", [this] { parsed_.version = true; }, lang_.pick("print the version", "显示版本"));
   add_common(*app_);
 }
 
@@ -160,20 +160,21 @@ CommandLine::~CommandLine() = default;
 
 void CommandLine::add_common(CLI::App& app) {
   const char* group = lang_.pick("Common flags", "通用选项");
-  app.add_flag_callback("--json", [this] { parsed_.json = true; },
-                        lang_.pick("JSON Lines on standard output, nothing else there",
-                                   "标准输出只打印 JSON Lines"))
+  app.add_flag_callback(
+         "--json", [this] { parsed_.json = true; },
+         lang_.pick("JSON Lines on standard output, nothing else there",
+                    "标准输出只打印 JSON Lines"))
       ->group(group);
   for (const SettingInfo& info : setting_infos()) {
     const std::string key = info.key;
     const char* help = lang_.pick(info.help_en, info.help_zh);
     if (*info.value_name == '\0') {
-      app.add_flag_callback(info.flag, [this, key] { parsed_.flags[key] = "on"; }, help)
+      app.add_flag_callback(
+             info.flag, [this, key] { parsed_.flags[key] = "on"; }, help)
           ->group(group);
     } else {
       app.add_option_function<std::string>(
-             info.flag,
-             [this, key](const std::string& word) { parsed_.flags[key] = unmark(word); },
+             info.flag, [this, key](const std::string& word) { parsed_.flags[key] = unmark(word); },
              with_default(help, info.fallback))
           ->type_name(info.value_name)
           ->group(group);
@@ -197,7 +198,8 @@ CommandSpec& CommandLine::command(const char* name, const char* help_en, const c
 
 void CommandLine::fail_parse(const CLI::Error& error) const {
   const CLI::App* used = app_->get_subcommands().empty() ? nullptr : app_->get_subcommands()[0];
-  const std::string help = used == nullptr ? "munia --help" : "munia " + used->get_name() + " --help";
+  const std::string help =
+      used == nullptr ? "munia --help" : "munia " + used->get_name() + " --help";
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     std::string unexpected;
     bool looks_like_flag = false;
@@ -221,8 +223,7 @@ void CommandLine::fail_parse(const CLI::Error& error) const {
              : lang_.tr("one argument too many: {}; see `{}`", "多余的参数：{}；见 `{}`",
                         unexpected, help));
   }
-  fail(ExitStatus::kUsage,
-       lang_.tr("{}; see `{}`", "命令行有误：{}；见 `{}`", error.what(), help));
+  fail(ExitStatus::kUsage, lang_.tr("{}; see `{}`", "命令行有误：{}；见 `{}`", error.what(), help));
 }
 
 CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv) {

@@ -17,7 +17,7 @@
 namespace CLI {
 class App;
 class Error;
-}
+}  // namespace CLI
 
 namespace munia::cli {
 

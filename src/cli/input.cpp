@@ -56,17 +56,15 @@ std::string from_gb18030(std::string_view text, const std::string& where, Lang l
   }
   std::string out;
   if (const auto bad = converter.convert(text, out)) {
-    fail(ExitStatus::kBadInput, where + lang.tr("byte {} is not GB18030 text",
-                                                "第 {} 字节不是 GB18030 编码的文本", *bad));
+    fail(ExitStatus::kBadInput,
+         where + lang.tr("byte {} is not GB18030 text", "第 {} 字节不是 GB18030 编码的文本", *bad));
   }
   return out;
 }
 
 }  // namespace
 
-std::string LineReader::where() const {
-  return lang_.tr("line {}: ", "第 {} 行：", line_number_);
-}
+std::string LineReader::where() const { return lang_.tr("line {}: ", "第 {} 行：", line_number_); }
 
 bool LineReader::ready() const {
   if (at_end_ || buffer_.find('\n', scanned_) != std::string::npos) return true;
@@ -76,12 +74,13 @@ bool LineReader::ready() const {
 
 std::optional<std::string> LineReader::next_raw() {
   for (;;) {
-    const void* newline = scanned_ < buffer_.size()
-                              ? std::memchr(buffer_.data() + scanned_, '\n', buffer_.size() - scanned_)
-                              : nullptr;
+    const void* newline = scanned_ < buffer_.size() ? std::memchr(buffer_.data() + scanned_, '\n',
+                                                                  buffer_.size() - scanned_)
+                                                    : nullptr;
     std::size_t length = 0;
     if (newline != nullptr) {
-      length = static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data()) - begin_;
+      length =
+          static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data()) - begin_;
     } else {
       scanned_ = buffer_.size();
       length = buffer_.size() - begin_;
@@ -121,20 +120,22 @@ std::optional<std::string> LineReader::next_raw() {
 void LineReader::check(const std::string& line) const {
   const std::size_t nul = line.find('\0');
   if (nul != std::string::npos) {
-    fail(ExitStatus::kBadInput,
-         where() + lang_.tr("byte {} of the line (byte {} of the input) is a NUL: the input looks "
-                            "like binary data, not text",
-                            "本行第 {} 字节（输入的第 {} 字节）是 NUL：输入像是二进制数据，不是文本",
-                            nul, line_offset_ + nul));
+    fail(
+        ExitStatus::kBadInput,
+        where() + lang_.tr("byte {} of the line (byte {} of the input) is a NUL: the input looks "
+                           "like binary data, not text",
+                           "本行第 {} 字节（输入的第 {} 字节）是 NUL：输入像是二进制数据，不是文本",
+                           nul, line_offset_ + nul));
   }
   if (encoding_ != Encoding::kUtf8) return;
   if (const auto bad = find_invalid_utf8(line)) {
     fail(ExitStatus::kBadInput,
-         where() + lang_.tr("byte {} of the line (byte {} of the input) is not UTF-8; a file in "
-                            "GB18030 or GBK needs --encoding gb18030",
-                            "本行第 {} 字节（输入的第 {} 字节）不是 UTF-8；GB18030 或 GBK 编码的文件请加 "
-                            "--encoding gb18030",
-                            *bad, line_offset_ + *bad));
+         where() +
+             lang_.tr("byte {} of the line (byte {} of the input) is not UTF-8; a file in "
+                      "GB18030 or GBK needs --encoding gb18030",
+                      "本行第 {} 字节（输入的第 {} 字节）不是 UTF-8；GB18030 或 GBK 编码的文件请加 "
+                      "--encoding gb18030",
+                      *bad, line_offset_ + *bad));
   }
 }
 

@@ -1,7 +1,7 @@
-// Input that people and scripts hand over: lines of standard input or a file, arguments, JSON Lines.
-// Everything is checked to be UTF-8 (or converted from GB18030), a byte-order mark and CRLF are
-// taken off, and a line that is too long, binary or broken ends in one sentence with its line number
-// and byte offset (exit status 4).
+// Input that people and scripts hand over: lines of standard input or a file, arguments, JSON
+// Lines. Everything is checked to be UTF-8 (or converted from GB18030), a byte-order mark and CRLF
+// are taken off, and a line that is too long, binary or broken ends in one sentence with its line
+// number and byte offset (exit status 4).
 #pragma once
 
 #include <boost/json/value.hpp>

@@ -24,8 +24,7 @@ class JsonWriter {
   JsonWriter& value(float number);
   JsonWriter& value(std::same_as<bool> auto flag) { return raw(flag ? "true" : "false"); }
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  JsonWriter& value(T number) {
+  requires(!std::same_as<T, bool>) JsonWriter& value(T number) {
     return raw(std::to_string(number));
   }
   JsonWriter& null() { return raw("null"); }

@@ -35,8 +35,8 @@ bool keep_standard_descriptors() {
 hub::HubOptions hub_options(const Settings& settings) {
   const auto variable = [](const char* name) { return read_environment(name).value_or(""); };
   hub::HubOptions options;
-  options.home = hub::model_home({variable("MUNIA_HOME"), variable("XDG_CACHE_HOME"),
-                                  variable("HOME")});
+  options.home =
+      hub::model_home({variable("MUNIA_HOME"), variable("XDG_CACHE_HOME"), variable("HOME")});
   if (const auto endpoint = read_environment("HF_ENDPOINT"); endpoint && !endpoint->empty()) {
     options.hf_endpoint = *endpoint;
   }
@@ -82,8 +82,7 @@ ExitStatus run(int argc, const char* const* argv, Context& context) {
     print_error_text(parsed.text);
     return ExitStatus::kUsage;
   }
-  context.settings =
-      Settings::resolve(parsed.flags, parsed.config, read_environment, context.lang);
+  context.settings = Settings::resolve(parsed.flags, parsed.config, read_environment, context.lang);
   const std::string& lang = context.settings.value("lang").text;
   if (lang != "auto") context.lang = Lang(lang == "zh");
   context.hub = hub_options(context.settings);

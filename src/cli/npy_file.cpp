@@ -23,7 +23,14 @@ NpyFile::NpyFile(std::string path, std::int64_t n_rows, std::int64_t n_cols)
   // Magic, version and length take 10 bytes; the data begins at a multiple of 64.
   header.append(63 - (10 + header.size()) % 64, ' ');
   header += '\n';
-  const unsigned char start[10] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0,
+  const unsigned char start[10] = {0x93,
+                                   'N',
+                                   'U',
+                                   'M',
+                                   'P',
+                                   'Y',
+                                   1,
+                                   0,
                                    static_cast<unsigned char>(header.size() & 0xFF),
                                    static_cast<unsigned char>(header.size() >> 8)};
   write(start, sizeof start);

@@ -66,9 +66,7 @@ void print_error_text(std::string_view text) {
   }
 }
 
-void print_note(std::string_view text) {
-  print_error_text("munia: " + std::string(text) + "\n");
-}
+void print_note(std::string_view text) { print_error_text("munia: " + std::string(text) + "\n"); }
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 

@@ -41,8 +41,8 @@ std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t l
   if (value == nullptr) return std::nullopt;
   const std::optional<std::int64_t> number = whole_number(*value);
   if (!number || *number < low || *number > high) {
-    reject(lang_.tr("{} must be an integer from {} to {}", "{} 应当是 {} 到 {} 的整数",
-                    quoted(key), low, high));
+    reject(lang_.tr("{} must be an integer from {} to {}", "{} 应当是 {} 到 {} 的整数", quoted(key),
+                    low, high));
   }
   return number;
 }
@@ -115,10 +115,9 @@ std::vector<std::int32_t> ids_from_json(const json::value& value, const Fields& 
 
 std::vector<std::int32_t> text_prompt(const engine::ModelBundle& bundle, std::string_view text,
                                       bool parse_special, const std::string& where) {
+  if (!parse_special) return value_or_fail(bundle.plain_ids(text), where);
   const text::Tokenizer& tokenizer = *bundle.tokenizer;
-  std::vector<std::int32_t> ids =
-      value_or_fail(parse_special ? tokenizer.encode_with_special(text) : tokenizer.encode(text),
-                    where);
+  std::vector<std::int32_t> ids = value_or_fail(tokenizer.encode_with_special(text), where);
   const std::optional<text::TokenId> bos = tokenizer.bos_token();
   if (tokenizer.adds_bos() && bos) ids.insert(ids.begin(), *bos);
   return ids;

@@ -57,7 +57,8 @@ struct GenerateRequest {
   std::int64_t n = 1;
   bool seeded = false;  // false: a random seed is taken for sampling
 };
-inline constexpr std::int64_t kMaxChoices = 32;  // times OrderedRun::kMaxPending: the engine's queue
+inline constexpr std::int64_t kMaxChoices =
+    32;  // times OrderedRun::kMaxPending: the engine's queue
 
 /// `request` holds the command line's values; what the line says takes their place.
 void read_generate_fields(const Fields& fields, GenerateRequest& request);

@@ -5,8 +5,7 @@
 namespace munia::cli {
 
 void describe_sampling_flags(CommandSpec& spec, SamplingFlags& flags) {
-  spec.integer("--max-tokens", flags.max_tokens, 1, 1 << 20, "most new tokens",
-               "最多生成的词元数");
+  spec.integer("--max-tokens", flags.max_tokens, 1, 1 << 20, "most new tokens", "最多生成的词元数");
   spec.number("--temperature", flags.temperature, 0, 100, "0: always the likeliest token",
               "0：总是取最可能的词元");
   spec.number("--top-p", flags.top_p, 0, 1, "smallest set of tokens with this probability",
@@ -16,7 +15,8 @@ void describe_sampling_flags(CommandSpec& spec, SamplingFlags& flags) {
   spec.number("--min-p", flags.min_p, 0, 1, "drops tokens below this share of the likeliest",
               "去掉低于最大概率此比例的词元");
   spec.integer("--seed", flags.seed, -1, std::numeric_limits<std::int64_t>::max(),
-               "same seed, same draws; -1: a new one each time", "相同种子得到相同结果；-1：每次不同");
+               "same seed, same draws; -1: a new one each time",
+               "相同种子得到相同结果；-1：每次不同");
   spec.number("--repetition-penalty", flags.repetition_penalty, 0.01F, 10, "as in transformers",
               "重复惩罚，同 transformers");
   spec.option("--stop", flags.stops, "TEXT", "ends the reply; may be given several times",

@@ -58,28 +58,29 @@ MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
   need.weights = model.weights().arena.size_bytes();
-  const std::int64_t pages =
-      (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
+  const std::int64_t pages = (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
   need.kv_one_context = static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
   const std::int64_t row_floats = 2 * config.hidden_dim +
                                   (2 * config.n_heads + 2 * config.n_kv_heads) * config.head_dim +
                                   2 * config.ffn_dim;
   const std::int64_t logit_rows = 2 * kSequences;
-  need.activations = static_cast<std::uint64_t>(prefill_chunk * row_floats +
-                                                logit_rows * config.vocab_size) *
-                     sizeof(float);
+  need.activations =
+      static_cast<std::uint64_t>(prefill_chunk * row_floats + logit_rows * config.vocab_size) *
+      sizeof(float);
   return need;
 }
 
-[[noreturn]] void refuse_memory(const Context& context, std::uint64_t limit, const MemoryNeed& need) {
+[[noreturn]] void refuse_memory(const Context& context, std::uint64_t limit,
+                                const MemoryNeed& need) {
   fail(ExitStatus::kCannotLoad,
-       context.lang.tr("--max-memory {} is too small: weights {} + KV of one context {} + scratch "
-                       "{} = {}; raise it, or shorten --context or --prefill-chunk",
-                       "--max-memory {} 太小：权重 {} + 一个上下文的 KV {} + 计算缓冲 {} = {}；请调大，"
-                       "或减小 --context 或 --prefill-chunk",
-                       show_bytes(limit), show_bytes(need.weights),
-                       show_bytes(need.kv_one_context), show_bytes(need.activations),
-                       show_bytes(need.weights + need.kv_one_context + need.activations)));
+       context.lang.tr(
+           "--max-memory {} is too small: weights {} + KV of one context {} + scratch "
+           "{} = {}; raise it, or shorten --context or --prefill-chunk",
+           "--max-memory {} 太小：权重 {} + 一个上下文的 KV {} + 计算缓冲 {} = {}；请调大，"
+           "或减小 --context 或 --prefill-chunk",
+           show_bytes(limit), show_bytes(need.weights), show_bytes(need.kv_one_context),
+           show_bytes(need.activations),
+           show_bytes(need.weights + need.kv_one_context + need.activations)));
 }
 
 }  // namespace
@@ -105,9 +106,9 @@ Threads choose_threads(const Context& context) {
       continue;
     }
     fail(ExitStatus::kUsage,
-         context.lang.tr("{} {}: this process may not use CPU {}",
-                         "{} {}：本进程不能使用 CPU {}", context.settings.origin_text("cpus"),
-                         context.settings.value("cpus").text, cpu));
+         context.lang.tr("{} {}: this process may not use CPU {}", "{} {}：本进程不能使用 CPU {}",
+                         context.settings.origin_text("cpus"), context.settings.value("cpus").text,
+                         cpu));
   }
   if (const auto asked = context.settings.threads()) {
     threads.n = *asked;
@@ -151,20 +152,18 @@ Session open_session(const Context& context, const std::string& model) {
   options.prefill_chunk = context.settings.prefill_chunk();
   options.kv_cache = context.settings.kv_cache();
   try {
-    auto pool = std::make_unique<ThreadPool>(ThreadPool::Options{
-        session.threads.n, session.threads.cpus, context.settings.spin_us()});
-    session.bundle = engine::load_bundle(
-        path, {context.settings.isa(), context.settings.context()}, *pool);
+    auto pool = std::make_unique<ThreadPool>(
+        ThreadPool::Options{session.threads.n, session.threads.cpus, context.settings.spin_us()});
+    session.bundle =
+        engine::load_bundle(path, {context.settings.isa(), context.settings.context()}, *pool);
     if (limit) {
       const MemoryNeed need = memory_need(*session.bundle->model, options.prefill_chunk);
       if (need.weights + need.kv_one_context + need.activations > *limit) {
         refuse_memory(context, *limit, need);
       }
-      options.max_kv_bytes =
-          static_cast<std::size_t>(*limit - need.weights - need.activations);
+      options.max_kv_bytes = static_cast<std::size_t>(*limit - need.weights - need.activations);
     }
-    session.engine =
-        std::make_unique<engine::Engine>(session.bundle, std::move(pool), options);
+    session.engine = std::make_unique<engine::Engine>(session.bundle, std::move(pool), options);
   } catch (const LoadError& error) {
     fail(ExitStatus::kCannotLoad, error.what());
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,5 @@
-// A model made ready for a command: found by name or path, checked against the memory limit, loaded,
-// with an engine around it.
+// A model made ready for a command: found by name or path, checked against the memory limit,
+// loaded, with an engine around it.
 #pragma once
 
 #include <memory>

@@ -25,8 +25,7 @@ constexpr SettingInfo kSettings[] = {
     {"cpus", "--cpus", "MUNIA_CPUS", "", "LIST", "bind threads to these CPUs, for example 0,2-3",
      "把线程绑定到这些 CPU，例如 0,2-3"},
     {"spin_us", "--spin-us", "MUNIA_SPIN_US", "50", "N",
-     "microseconds that a thread waits actively before it sleeps",
-     "线程休眠前主动等待的微秒数"},
+     "microseconds that a thread waits actively before it sleeps", "线程休眠前主动等待的微秒数"},
     {"context", "--context", "MUNIA_CONTEXT", "auto", "N",
      "positions of a conversation (auto: the model's own, at most 4,096)",
      "上下文长度（auto：模型自身的长度，最多 4096）"},
@@ -34,8 +33,7 @@ constexpr SettingInfo kSettings[] = {
      "limit for weights, KV and caches, for example 1500M",
      "权重、KV 和缓存的内存上限，例如 1500M"},
     {"kv_cache", "--kv-cache", "MUNIA_KV_CACHE", "on", "on|off",
-     "off: every token computes its whole past again",
-     "off：每个词元都重新计算全部前文"},
+     "off: every token computes its whole past again", "off：每个词元都重新计算全部前文"},
     {"prefill_chunk", "--prefill-chunk", "MUNIA_PREFILL_CHUNK", "512", "N",
      "most prompt tokens computed in one step", "一步最多计算的提示词元数"},
     {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact", "arithmetic of the weights",
@@ -45,8 +43,8 @@ constexpr SettingInfo kSettings[] = {
      "使用的指令集：见 `munia doctor`（auto：最好的）"},
     {"offline", "--offline", "MUNIA_OFFLINE", "off", "", "never open a network connection",
      "绝不打开网络连接"},
-    {"encoding", "--encoding", "MUNIA_ENCODING", "utf-8", "utf-8|gb18030",
-     "encoding of text input", "输入文本的编码"},
+    {"encoding", "--encoding", "MUNIA_ENCODING", "utf-8", "utf-8|gb18030", "encoding of text input",
+     "输入文本的编码"},
     {"lang", "--lang", "MUNIA_LANG", "auto", "zh|en", "language of messages (auto: by LANG)",
      "提示语言（auto：按 LANG）"},
 };
@@ -72,9 +70,8 @@ std::string toml_text(const toml::value& value, const std::string& key, const st
   if (value.is_string()) return value.as_string().str;
   if (value.is_integer()) return std::to_string(value.as_integer());
   if (value.is_boolean()) return value.as_boolean() ? "on" : "off";
-  fail(ExitStatus::kCannotLoad,
-       lang.tr("{}: {} must be a string, an integer or true/false",
-               "{}：{} 应当是字符串、整数或 true/false", path, key));
+  fail(ExitStatus::kCannotLoad, lang.tr("{}: {} must be a string, an integer or true/false",
+                                        "{}：{} 应当是字符串、整数或 true/false", path, key));
 }
 
 std::map<std::string, std::string> read_config(const std::string& path, Lang lang) {
@@ -167,8 +164,8 @@ Settings Settings::resolve(const std::map<std::string, std::string>& flags,
     } else if (const auto entry = config.find(info.key); entry != config.end()) {
       value = {entry->second, Origin::kConfigFile};
     }
-    const bool is_switch = info.key == std::string_view("offline") ||
-                           info.key == std::string_view("kv_cache");
+    const bool is_switch =
+        info.key == std::string_view("offline") || info.key == std::string_view("kv_cache");
     if (is_switch && is_on(value.text)) value.text = "on";
     if (is_switch && is_off(value.text)) value.text = "off";
     settings.values_[info.key] = value;
@@ -250,9 +247,7 @@ std::optional<int> Settings::threads() const {
 }
 std::vector<int> Settings::cpus() const { return parse_cpu_list(value("cpus").text); }
 std::int64_t Settings::spin_us() const { return *parse_integer(value("spin_us").text); }
-std::int64_t Settings::context() const {
-  return parse_integer(value("context").text).value_or(0);
-}
+std::int64_t Settings::context() const { return parse_integer(value("context").text).value_or(0); }
 std::optional<std::uint64_t> Settings::max_memory() const {
   return parse_bytes(value("max_memory").text);
 }

@@ -54,15 +54,15 @@ class Settings {
   const std::string& config_path() const { return config_path_; }
 
   const std::string& model() const { return value("model").text; }
-  std::optional<int> threads() const;           // nothing: as many as the machine allows
-  std::vector<int> cpus() const;                // empty: not bound
+  std::optional<int> threads() const;  // nothing: as many as the machine allows
+  std::vector<int> cpus() const;       // empty: not bound
   std::int64_t spin_us() const;
-  std::int64_t context() const;                 // 0: the model's own, at most 4,096
+  std::int64_t context() const;  // 0: the model's own, at most 4,096
   std::optional<std::uint64_t> max_memory() const;
   bool kv_cache() const { return value("kv_cache").text == "on"; }
   std::int64_t prefill_chunk() const;
   bool offline() const { return value("offline").text == "on"; }
-  const std::string& isa() const;               // empty: the best
+  const std::string& isa() const;  // empty: the best
   Encoding encoding() const;
 
  private:
@@ -72,8 +72,8 @@ class Settings {
   std::string config_path_;
 };
 
-/// The language before anything else is known: `flag` (of --lang, may be empty), MUNIA_LANG, LC_ALL,
-/// LC_MESSAGES, LANG.
+/// The language before anything else is known: `flag` (of --lang, may be empty), MUNIA_LANG,
+/// LC_ALL, LC_MESSAGES, LANG.
 Lang detect_lang(const std::string& flag, const ReadEnvironment& environment);
 
 /// A number of bytes such as 1500000000, 1500M, 2G or 2GiB (M and G are powers of 1,024).

@@ -17,8 +17,7 @@ std::vector<std::string> split_labels(const std::string& list) {
     if (i == list.size() || list[i] == ',' || wide_comma) {
       const std::size_t first = current.find_first_not_of(" \t");
       const std::size_t last = current.find_last_not_of(" \t");
-      labels.push_back(first == std::string::npos ? ""
-                                                  : current.substr(first, last - first + 1));
+      labels.push_back(first == std::string::npos ? "" : current.substr(first, last - first + 1));
       current.clear();
       if (wide_comma) i += 2;
     } else {
@@ -47,10 +46,8 @@ tasks::Task choose_task(const Context& context, const TaskOptions& options) {
   if (!options.labels.empty()) {
     const std::optional<std::string> system =
         options.system.empty() ? std::nullopt : std::optional(options.system);
-    Result<tasks::Task> task =
-        tasks::task_from_labels(split_labels(argument_text(options.labels, 0,
-                                                           Encoding::kUtf8, context.lang)),
-                                system);
+    Result<tasks::Task> task = tasks::task_from_labels(
+        split_labels(argument_text(options.labels, 0, Encoding::kUtf8, context.lang)), system);
     if (!task) fail(ExitStatus::kUsage, task.error().message);
     return *std::move(task);
   }
@@ -142,17 +139,17 @@ void check_not_blank(const Context& context, const InputText& text) {
 void check_text(const Context& context, const tasks::Classifier& classifier,
                 const engine::Engine& engine, const InputText& text) {
   check_not_blank(context, text);
-  const std::vector<std::int32_t> ids =
-      value_or_fail(classifier.prompt_ids(text.text), text.where);
+  const std::vector<std::int32_t> ids = value_or_fail(classifier.prompt_ids(text.text), text.where);
   const std::int64_t limit = engine.bundle().model->context();
   if (static_cast<std::int64_t>(ids.size()) >= limit) {
-    fail(ExitStatus::kBadInput,
-         text.where +
-             context.lang.tr("the text is too long: {} tokens with its prompt, and the context "
-                             "holds {}; shorten the text or raise --context",
-                             "文本太长：连同提示共 {} 个词元，而上下文只能容纳 {} 个；请缩短文本或调大 "
-                             "--context",
-                             ids.size(), limit));
+    fail(
+        ExitStatus::kBadInput,
+        text.where + context.lang.tr(
+                         "the text is too long: {} tokens with its prompt, and the context "
+                         "holds {}; shorten the text or raise --context",
+                         "文本太长：连同提示共 {} 个词元，而上下文只能容纳 {} 个；请缩短文本或调大 "
+                         "--context",
+                         ids.size(), limit));
   }
 }
 
