@@ -103,8 +103,8 @@ TEST_P(Invariance, ABatchOfEightRaggedSequences) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, Invariance, testing::ValuesIn(kModels), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(TinyModels, Invariance, testing::ValuesIn(kModels), [](const auto& test) {
+  std::string name = test.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
   return name;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "decode/random.h"
 
 namespace munia::decode {
 
@@ -26,8 +27,17 @@ struct SamplingParams {
 
 /// One sentence about the first value out of range, or success.
 Status validate(const SamplingParams& params);
+/// As above, and every id of logit_bias must be below `vocab_size`.
+Status validate(const SamplingParams& params, std::int64_t vocab_size);
 
 /// State of one sequence's sampling. Not thread-safe; one per sequence.
+///
+/// Order, as transformers applies its processors: repetition penalty, presence and frequency
+/// penalty, bias, temperature, top_k, top_p, min_p. Ties at the edge of top_k are all kept (as
+/// there); at the edge of top_p, which the reference leaves open, the lower ids are kept.
+///
+/// Broken rows: a NaN logit counts as -inf, so it is never picked; where a logit is +inf, only such
+/// tokens are left, with equal weight; a row without any logit above -inf gives id 0.
 class Sampler {
  public:
   Sampler(SamplingParams params, std::span<const std::int32_t> prompt, std::int64_t vocab_size);
@@ -35,15 +45,35 @@ class Sampler {
   /// Applies penalties and bias to `logits` [vocab_size] in place, then picks. The token is counted
   /// as generated.
   std::int32_t pick(std::span<float> logits);
+  /// Counts `id` as generated without drawing: a token that something else chose.
+  void accept(std::int32_t id);
+  /// The probabilities that the next `pick` of the same row would draw from, [vocab_size], sum 1;
+  /// at temperature 0 all of it on one token. Changes `logits` as `pick` does; counts and draws
+  /// nothing.
+  std::vector<double> distribution(std::span<float> logits);
   /// True when pick is a plain argmax of untouched logits (no penalty, no bias, temperature 0).
   bool is_plain_greedy() const;
 
  private:
+  struct Candidate {
+    double weight;  // exp((logit - max) / temperature)
+    std::int32_t id;
+  };
+
+  void apply_penalties(std::span<float> logits) const;
+  void select_candidates(std::span<const float> logits);
+  float top_k_threshold(std::span<const float> logits);
+  void exponentiate();
+  void keep_top_p();
+
   SamplingParams params_;
-  std::uint64_t random_state_[4];
-  std::vector<std::int32_t> prompt_ids_;                                 // distinct
-  std::vector<std::pair<std::int32_t, std::int64_t>> generated_counts_;  // id, times
-  std::vector<std::pair<float, std::int32_t>> candidates_;               // scratch
+  std::int64_t vocab_size_;
+  Xoshiro256 random_;
+  std::vector<std::int32_t> seen_ids_;  // ascending, distinct: prompt and generated
+  std::vector<std::pair<std::int32_t, std::int64_t>> generated_counts_;  // id ascending, times
+  std::vector<Candidate> candidates_;       // scratch: what is left to draw from
+  std::vector<Candidate> edge_candidates_;  // scratch of top_p
+  std::vector<float> largest_;              // scratch of top_k
 };
 
 }  // namespace munia::decode

@@ -2,54 +2,26 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
-#include <limits>
 #include <utility>
 
-#include "base/utf8.h"
 #include "files/describe.h"
 #include "files/ggml_types.h"
+#include "files/gguf_cursor.h"
+#include "files/gguf_value.h"
 
 namespace munia::files {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the readers copy little-endian values");
-
 // Limits that no real model comes near; they bound memory and time on a hostile file.
 constexpr std::uint64_t kMaxKeys = 100'000;
 constexpr std::uint64_t kMaxTensors = 100'000;
-constexpr std::uint64_t kMaxArrayValues = 1U << 24;      // all arrays of a file together
-constexpr std::uint64_t kMaxMetadataBytes = 512U << 20;  // where the tensor list must end
-constexpr std::uint64_t kMaxStringBytes = 64U << 20;
 constexpr std::uint64_t kMaxKeyBytes = 65'535;           // by the specification
 constexpr std::uint64_t kMaxTensorNameBytes = 64;        // by the specification
 constexpr std::uint64_t kMaxDims = 4;                    // by the specification
 constexpr std::uint64_t kMaxTensorBytes = 1ULL << 44;    // also of a tensor's offset
 constexpr std::uint64_t kMinKeyBytesInFile = 8 + 4 + 1;  // length, type, smallest value
 constexpr std::uint64_t kMinTensorBytesInFile = 8 + 4 + 8 + 4 + 8;
-constexpr std::int64_t kDefaultAlignment = 32;
-
-enum class ValueType : std::uint32_t {
-  kUint8,
-  kInt8,
-  kUint16,
-  kInt16,
-  kUint32,
-  kInt32,
-  kFloat32,
-  kBool,
-  kString,
-  kArray,
-  kUint64,
-  kInt64,
-  kFloat64,
-};
-
-/// Bytes that a value of this kind takes at least; 0 for an unknown kind.
-std::uint64_t min_value_bytes(std::uint32_t type) {
-  constexpr std::uint64_t kSizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
-  return type < std::size(kSizes) ? kSizes[type] : 0;
-}
+constexpr std::uint64_t kDefaultAlignment = 32;
 
 struct TensorInfo {
   std::string name;
@@ -65,11 +37,10 @@ struct Contents {
   std::unordered_map<std::string, std::size_t> tensor_index;
 };
 
-/// Reads one file from front to back. `where_` says what is being read, for messages.
+/// Reads one file from front to back.
 class GgufParser {
  public:
-  GgufParser(std::span<const std::byte> bytes, const std::string& name)
-      : bytes_(bytes), name_(name) {}
+  GgufParser(std::span<const std::byte> bytes, const std::string& name) : in_(bytes, name) {}
 
   Result<Contents> parse() {
     MUNIA_RETURN_IF_ERROR(read_header());
@@ -82,237 +53,63 @@ class GgufParser {
   }
 
  private:
-  std::uint64_t remaining() const { return bytes_.size() - pos_; }
-
-  Error invalid(const std::string& what) const {
-    return {ErrorCode::kInvalidData, name_ + ": " + what};
-  }
-  Error unsupported(const std::string& what) const {
-    return {ErrorCode::kUnsupported, name_ + ": " + what};
-  }
-  Error over_limit(const std::string& what) const {
-    return {ErrorCode::kLimit, name_ + ": " + what};
-  }
-  std::string at_byte() const { return where_ + " (at byte " + std::to_string(pos_) + ")"; }
-  Error cut_off(std::uint64_t needed_bytes, const char* at_least = "at least ") const {
-    return {ErrorCode::kInvalidData, name_ + " is cut off: it has " +
-                                         std::to_string(bytes_.size()) + " bytes and should have " +
-                                         at_least + std::to_string(needed_bytes) + ", for " +
-                                         where_ + "; fetch the file again"};
-  }
-
-  template <class T>
-  Result<T> read_number() {
-    if (remaining() < sizeof(T)) return cut_off(pos_ + sizeof(T));
-    T value;
-    std::memcpy(&value, bytes_.data() + pos_, sizeof value);
-    pos_ += sizeof value;
-    return value;
-  }
-
-  /// A string of the file, borrowed from it.
-  Result<std::string_view> read_string(std::uint64_t max_bytes) {
-    const std::uint64_t begin = pos_;
-    MUNIA_ASSIGN_OR_RETURN(const auto length, read_number<std::uint64_t>());
-    if (length > max_bytes) {
-      return invalid(where_ + " has a string of " + std::to_string(length) + " bytes at byte " +
-                     std::to_string(begin) + ", more than the " + std::to_string(max_bytes) +
-                     " allowed there; the file is damaged");
-    }
-    if (length > remaining()) return cut_off(pos_ + length);
-    if (pos_ + length > kMaxMetadataBytes) {
-      return over_limit("the metadata goes on after " + std::to_string(kMaxMetadataBytes) +
-                        " bytes, the most that is read");
-    }
-    const std::string_view text(reinterpret_cast<const char*>(bytes_.data() + pos_), length);
-    pos_ += length;
-    return text;
-  }
-
   Status read_header() {
-    where_ = "the header";
-    const std::string_view text(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
+    in_.set_where("the header");
+    const std::string_view text(reinterpret_cast<const char*>(in_.bytes().data()),
+                                in_.bytes().size());
     if (!text.starts_with("GGUF")) {
       if (text.starts_with("FUGG")) return big_endian();
-      if (!text.empty() && std::string_view("GGUF").starts_with(text)) return cut_off(24);
-      return invalid("this is not a GGUF file: " + looks_like(bytes_));
+      if (!text.empty() && std::string_view("GGUF").starts_with(text)) return in_.cut_off(24);
+      return in_.invalid("this is not a GGUF file: " + looks_like(in_.bytes()));
     }
-    pos_ = 4;
-    MUNIA_ASSIGN_OR_RETURN(const auto version, read_number<std::uint32_t>());
+    in_.skip(4);
+    MUNIA_ASSIGN_OR_RETURN(const auto version, in_.read_number<std::uint32_t>());
     // A small number written on a big-endian machine has its low half empty.
     if (version != 0 && (version & 0xFFFF) == 0) return big_endian();
     if (version != 2 && version != 3) {
-      return unsupported("GGUF version " + std::to_string(version) +
-                         " is not supported, only 2 and 3; convert the model anew");
+      return in_.unsupported("GGUF version " + std::to_string(version) +
+                             " is not supported, only 2 and 3; convert the model anew");
     }
-    MUNIA_ASSIGN_OR_RETURN(n_tensors_, read_number<std::uint64_t>());
-    MUNIA_ASSIGN_OR_RETURN(n_keys_, read_number<std::uint64_t>());
+    MUNIA_ASSIGN_OR_RETURN(n_tensors_, in_.read_number<std::uint64_t>());
+    MUNIA_ASSIGN_OR_RETURN(n_keys_, in_.read_number<std::uint64_t>());
     if (n_tensors_ > kMaxTensors) {
-      return over_limit("the header claims " + std::to_string(n_tensors_) +
-                        " tensors, more than the " + std::to_string(kMaxTensors) +
-                        " allowed; the file is damaged");
+      return in_.over_limit("the header claims " + std::to_string(n_tensors_) +
+                            " tensors, more than the " + std::to_string(kMaxTensors) +
+                            " allowed; the file is damaged");
     }
     if (n_keys_ > kMaxKeys) {
-      return over_limit("the header claims " + std::to_string(n_keys_) +
-                        " metadata keys, more than the " + std::to_string(kMaxKeys) +
-                        " allowed; the file is damaged");
+      return in_.over_limit("the header claims " + std::to_string(n_keys_) +
+                            " metadata keys, more than the " + std::to_string(kMaxKeys) +
+                            " allowed; the file is damaged");
     }
     const std::uint64_t needed = n_tensors_ * kMinTensorBytesInFile + n_keys_ * kMinKeyBytesInFile;
-    if (needed > remaining()) {
-      where_ =
-          std::to_string(n_keys_) + " metadata keys and " + std::to_string(n_tensors_) + " tensors";
-      return cut_off(pos_ + needed);
+    if (needed > in_.remaining()) {
+      in_.set_where(std::to_string(n_keys_) + " metadata keys and " + std::to_string(n_tensors_) +
+                    " tensors");
+      return in_.cut_off(in_.pos() + needed);
     }
     return {};
   }
 
   Error big_endian() const {
-    return unsupported(
+    return in_.unsupported(
         "this GGUF file has big-endian byte order, which munia does not read; "
         "convert the model for little-endian machines");
   }
 
   Status read_key_value(std::uint64_t index) {
-    where_ = "the name of metadata key " + std::to_string(index);
-    const std::uint64_t begin = pos_;
-    MUNIA_ASSIGN_OR_RETURN(const auto key, read_string(kMaxKeyBytes));
-    if (key.empty() || find_invalid_utf8(key)) {
-      return invalid(where_ + " is " + (key.empty() ? "empty" : "not UTF-8: " + quoted(key)) +
-                     " (at byte " + std::to_string(begin) + ")");
-    }
-    where_ = "metadata key " + quoted(key);
-    MUNIA_ASSIGN_OR_RETURN(const auto type, read_number<std::uint32_t>());
-    MUNIA_ASSIGN_OR_RETURN(auto value, type == static_cast<std::uint32_t>(ValueType::kArray)
-                                           ? read_array()
-                                           : read_scalar(type));
+    in_.set_where("the name of metadata key " + std::to_string(index));
+    const std::uint64_t begin = in_.pos();
+    MUNIA_ASSIGN_OR_RETURN(const auto key, in_.read_name(kMaxKeyBytes));
+    in_.set_where("metadata key " + quoted(key));
+    MUNIA_ASSIGN_OR_RETURN(const auto type, in_.read_number<std::uint32_t>());
+    GgufValue value;
+    MUNIA_RETURN_IF_ERROR(read_gguf_value(in_, type, n_array_values_, value));
     if (!contents_.metadata.emplace(key, std::move(value)).second) {
-      return invalid(where_ + " stands twice in the file (again at byte " + std::to_string(begin) +
-                     ")");
+      return in_.invalid(in_.where() + " stands twice in the file (again at byte " +
+                         std::to_string(begin) + ")");
     }
     return {};
-  }
-
-  template <class T>
-  Result<std::int64_t> read_int() {
-    MUNIA_ASSIGN_OR_RETURN(const T value, read_number<T>());
-    if constexpr (std::is_same_v<T, std::uint64_t>) {
-      if (value > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-        return invalid(where_ + " holds " + std::to_string(value) +
-                       ", above the largest integer allowed (2^63 - 1)");
-      }
-    }
-    return static_cast<std::int64_t>(value);
-  }
-
-  Result<std::int64_t> read_int(std::uint32_t type) {
-    switch (static_cast<ValueType>(type)) {
-      case ValueType::kUint8:
-        return read_int<std::uint8_t>();
-      case ValueType::kInt8:
-        return read_int<std::int8_t>();
-      case ValueType::kUint16:
-        return read_int<std::uint16_t>();
-      case ValueType::kInt16:
-        return read_int<std::int16_t>();
-      case ValueType::kUint32:
-        return read_int<std::uint32_t>();
-      case ValueType::kInt32:
-        return read_int<std::int32_t>();
-      case ValueType::kUint64:
-        return read_int<std::uint64_t>();
-      case ValueType::kInt64:
-        return read_int<std::int64_t>();
-      case ValueType::kBool:
-        return read_bool();
-      default:
-        return unknown_type(type);
-    }
-  }
-
-  Result<std::int64_t> read_bool() {
-    MUNIA_ASSIGN_OR_RETURN(const auto value, read_number<std::uint8_t>());
-    if (value > 1) {
-      return invalid(where_ + " holds " + std::to_string(value) +
-                     " as a truth value, which must be 0 or 1");
-    }
-    return value;
-  }
-
-  Error unknown_type(std::uint32_t type) const {
-    return invalid(where_ + " has the unknown value type " + std::to_string(type) +
-                   " before byte " + std::to_string(pos_) + "; types 0 to 12 are known");
-  }
-
-  Result<double> read_float(std::uint32_t type) {
-    if (type == static_cast<std::uint32_t>(ValueType::kFloat64)) return read_number<double>();
-    MUNIA_ASSIGN_OR_RETURN(const auto value, read_number<float>());
-    return static_cast<double>(value);
-  }
-
-  Result<GgufValue> read_scalar(std::uint32_t type) {
-    switch (static_cast<ValueType>(type)) {
-      case ValueType::kFloat32:
-      case ValueType::kFloat64: {
-        MUNIA_ASSIGN_OR_RETURN(const double value, read_float(type));
-        return GgufValue(value);
-      }
-      case ValueType::kBool: {
-        MUNIA_ASSIGN_OR_RETURN(const auto value, read_bool());
-        return GgufValue(value == 1);
-      }
-      case ValueType::kString: {
-        MUNIA_ASSIGN_OR_RETURN(const auto text, read_string(kMaxStringBytes));
-        return GgufValue(std::string(text));
-      }
-      default: {
-        MUNIA_ASSIGN_OR_RETURN(const auto value, read_int(type));
-        return GgufValue(value);
-      }
-    }
-  }
-
-  Result<GgufValue> read_array() {
-    MUNIA_ASSIGN_OR_RETURN(const auto type, read_number<std::uint32_t>());
-    MUNIA_ASSIGN_OR_RETURN(const auto count, read_number<std::uint64_t>());
-    if (type == static_cast<std::uint32_t>(ValueType::kArray)) {
-      return unsupported(where_ + " is an array of arrays, which munia does not read");
-    }
-    const std::uint64_t value_bytes = min_value_bytes(type);
-    if (value_bytes == 0) return unknown_type(type);
-    if (count > kMaxArrayValues - n_array_values_) {
-      return over_limit(where_ + " claims " + std::to_string(count) +
-                        " array values; all arrays together may have " +
-                        std::to_string(kMaxArrayValues));
-    }
-    if (count * value_bytes > remaining()) return cut_off(pos_ + count * value_bytes);
-    n_array_values_ += count;
-    // From here on `count` is below what the file holds, so it may be allocated.
-    switch (static_cast<ValueType>(type)) {
-      case ValueType::kString: {
-        std::vector<std::string> values;
-        values.reserve(count);
-        for (std::uint64_t i = 0; i < count; ++i) {
-          MUNIA_ASSIGN_OR_RETURN(const auto text, read_string(kMaxStringBytes));
-          values.emplace_back(text);
-        }
-        return GgufValue(std::move(values));
-      }
-      case ValueType::kFloat32:
-      case ValueType::kFloat64: {
-        std::vector<double> values(count);
-        for (double& value : values) {
-          MUNIA_ASSIGN_OR_RETURN(value, read_float(type));
-        }
-        return GgufValue(std::move(values));
-      }
-      default: {
-        std::vector<std::int64_t> values(count);
-        for (std::int64_t& value : values) {
-          MUNIA_ASSIGN_OR_RETURN(value, read_int(type));
-        }
-        return GgufValue(std::move(values));
-      }
-    }
   }
 
   Status read_alignment() {
@@ -321,52 +118,47 @@ class GgufParser {
     const auto* value = std::get_if<std::int64_t>(&found->second);
     if (value == nullptr || *value < 8 || *value > (std::int64_t{1} << 30) ||
         !std::has_single_bit(static_cast<std::uint64_t>(*value))) {
-      return invalid("general.alignment is " +
-                     (value == nullptr ? "not an integer" : std::to_string(*value)) +
-                     "; it must be a power of two, 8 to 2^30");
+      return in_.invalid("general.alignment is " +
+                         (value == nullptr ? "not an integer" : std::to_string(*value)) +
+                         "; it must be a power of two, 8 to 2^30");
     }
     alignment_ = static_cast<std::uint64_t>(*value);
     return {};
   }
 
   Status read_tensor_info(std::uint64_t index) {
-    where_ = "the name of tensor " + std::to_string(index);
-    const std::uint64_t begin = pos_;
+    in_.set_where("the name of tensor " + std::to_string(index));
+    const std::uint64_t begin = in_.pos();
     TensorInfo info;
-    MUNIA_ASSIGN_OR_RETURN(info.name, read_string(kMaxTensorNameBytes));
-    if (info.name.empty() || find_invalid_utf8(info.name)) {
-      return invalid(where_ + " is " +
-                     (info.name.empty() ? "empty" : "not UTF-8: " + quoted(info.name)) +
-                     " (at byte " + std::to_string(begin) + ")");
-    }
-    where_ = "tensor " + quoted(info.name);
+    MUNIA_ASSIGN_OR_RETURN(info.name, in_.read_name(kMaxTensorNameBytes));
+    in_.set_where("tensor " + quoted(info.name));
     if (!contents_.tensor_index.emplace(info.name, index).second) {
-      return invalid(where_ + " stands twice in the file (again at byte " + std::to_string(begin) +
-                     ")");
+      return in_.invalid(in_.where() + " stands twice in the file (again at byte " +
+                         std::to_string(begin) + ")");
     }
-    MUNIA_ASSIGN_OR_RETURN(const auto n_dims, read_number<std::uint32_t>());
+    MUNIA_ASSIGN_OR_RETURN(const auto n_dims, in_.read_number<std::uint32_t>());
     if (n_dims < 1 || n_dims > kMaxDims) {
-      return invalid(where_ + " has " + std::to_string(n_dims) + " dimensions; 1 to " +
-                     std::to_string(kMaxDims) + " are allowed");
+      return in_.invalid(in_.where() + " has " + std::to_string(n_dims) + " dimensions; 1 to " +
+                         std::to_string(kMaxDims) + " are allowed");
     }
     info.shape.resize(n_dims);
     std::uint64_t n_values = 1;
     for (std::uint32_t d = 0; d < n_dims; ++d) {
-      MUNIA_ASSIGN_OR_RETURN(const auto extent, read_number<std::uint64_t>());
+      MUNIA_ASSIGN_OR_RETURN(const auto extent, in_.read_number<std::uint64_t>());
       if (extent == 0 || extent > kMaxTensorBytes / n_values) {
-        return invalid(where_ + " has the impossible extent " + std::to_string(extent) +
-                       " in dimension " + std::to_string(d) + "; the file is damaged");
+        return in_.invalid(in_.where() + " has the impossible extent " + std::to_string(extent) +
+                           " in dimension " + std::to_string(d) + "; the file is damaged");
       }
       n_values *= extent;
-      info.shape[n_dims - 1 - d] =
-          static_cast<std::int64_t>(extent);  // the file's are fastest first
+      // The file has the fastest dimension first.
+      info.shape[n_dims - 1 - d] = static_cast<std::int64_t>(extent);
     }
-    MUNIA_ASSIGN_OR_RETURN(info.type_id, read_number<std::uint32_t>());
-    MUNIA_ASSIGN_OR_RETURN(info.offset, read_number<std::uint64_t>());
+    MUNIA_ASSIGN_OR_RETURN(info.type_id, in_.read_number<std::uint32_t>());
+    MUNIA_ASSIGN_OR_RETURN(info.offset, in_.read_number<std::uint64_t>());
     if (info.offset % alignment_ != 0 || info.offset > kMaxTensorBytes) {
-      return invalid(where_ + " has the data offset " + std::to_string(info.offset) +
-                     "; it must be a multiple of the alignment " + std::to_string(alignment_) +
-                     " and at most 2^44");
+      return in_.invalid(in_.where() + " has the data offset " + std::to_string(info.offset) +
+                         "; it must be a multiple of the alignment " + std::to_string(alignment_) +
+                         " and at most 2^44");
     }
     MUNIA_RETURN_IF_ERROR(set_size(info, n_values));
     infos_.push_back(std::move(info));
@@ -378,13 +170,13 @@ class GgufParser {
     if (type == nullptr || type->block_bytes == 0) return {};
     const auto n_cols = static_cast<std::uint64_t>(info.shape.back());
     if (n_cols % type->block_values != 0) {
-      return invalid(where_ + " of type " + std::string(type->name) + " has rows of " +
-                     std::to_string(n_cols) + " values, not a multiple of its block of " +
-                     std::to_string(type->block_values));
+      return in_.invalid(in_.where() + " of type " + std::string(type->name) + " has rows of " +
+                         std::to_string(n_cols) + " values, not a multiple of its block of " +
+                         std::to_string(type->block_values));
     }
     const std::uint64_t n_blocks = n_values / type->block_values;
     if (n_blocks > kMaxTensorBytes / type->block_bytes) {
-      return invalid(where_ + " would have more than 2^44 bytes; the file is damaged");
+      return in_.invalid(in_.where() + " would have more than 2^44 bytes; the file is damaged");
     }
     info.size_bytes = n_blocks * type->block_bytes;
     return {};
@@ -393,14 +185,14 @@ class GgufParser {
   /// Where the data of all tensors lies: inside the file, each alone.
   Status place_tensors() {
     if (infos_.empty()) return {};
-    const std::uint64_t data_begin = (pos_ + alignment_ - 1) / alignment_ * alignment_;
+    const std::uint64_t data_begin = (in_.pos() + alignment_ - 1) / alignment_ * alignment_;
     std::uint64_t file_end = 0;
     for (const TensorInfo& info : infos_) {
       file_end = std::max(file_end, data_begin + info.offset + info.size_bytes);
     }
-    if (file_end > bytes_.size()) {
-      where_ = "the data of its " + std::to_string(infos_.size()) + " tensors";
-      return cut_off(file_end, "");
+    if (file_end > in_.bytes().size()) {
+      in_.set_where("the data of its " + std::to_string(infos_.size()) + " tensors");
+      return in_.cut_off(file_end, "");
     }
     MUNIA_RETURN_IF_ERROR(check_overlaps());
     contents_.tensors.reserve(infos_.size());
@@ -409,7 +201,7 @@ class GgufParser {
       contents_.tensors.push_back({std::move(info.name),
                                    type == nullptr ? TensorType::kOther : type->type,
                                    ggml_type_name(info.type_id), std::move(info.shape),
-                                   bytes_.subspan(data_begin + info.offset, info.size_bytes)});
+                                   in_.bytes().subspan(data_begin + info.offset, info.size_bytes)});
     }
     return {};
   }
@@ -424,17 +216,14 @@ class GgufParser {
     for (std::size_t i = 1; i < by_offset.size(); ++i) {
       const TensorInfo& before = *by_offset[i - 1];
       if (before.offset + before.size_bytes > by_offset[i]->offset) {
-        return invalid("the data of tensors " + quoted(before.name) + " and " +
-                       quoted(by_offset[i]->name) + " overlap; the file is damaged");
+        return in_.invalid("the data of tensors " + quoted(before.name) + " and " +
+                           quoted(by_offset[i]->name) + " overlap; the file is damaged");
       }
     }
     return {};
   }
 
-  std::span<const std::byte> bytes_;
-  const std::string& name_;
-  std::string where_;
-  std::uint64_t pos_ = 0;
+  GgufCursor in_;
   std::uint64_t n_tensors_ = 0;
   std::uint64_t n_keys_ = 0;
   std::uint64_t n_array_values_ = 0;

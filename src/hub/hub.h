@@ -103,7 +103,8 @@ Result<std::string> resolve(const std::string& name_or_path, const HubOptions& o
 Result<std::vector<InstalledModel>> list_models(const HubOptions& options);
 /// The one of that name (or "hf:ORG/REPO"); kNotFound otherwise.
 Result<InstalledModel> find_model(const std::string& name, const HubOptions& options);
-/// Removes a model and what an unfinished pull of it left. kNotFound when there is neither.
+/// Removes a model and what an unfinished pull of it left. kNotFound when there is neither,
+/// kUnavailable while another process pulls it.
 Status remove_model(const std::string& name, const HubOptions& options);
 
 }  // namespace munia::hub

@@ -6,7 +6,7 @@
 // The vector rungs exist where the compiler targets 64-bit x86; the code asks cpuid before it uses
 // them. Elsewhere the room has the scalar rung only.
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define MUNIA_KERNELS_X86 0  // set to 1 with the vector rungs
+#define MUNIA_KERNELS_X86 1
 #else
 #define MUNIA_KERNELS_X86 0
 #endif

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstring>
+#include <new>
 #include <random>
+#include <utility>
 #include <vector>
 
-#include "base/aligned_buffer.h"
 #include "kernels/kernels.h"
 
 namespace munia::kernels {
@@ -71,9 +72,31 @@ inline std::vector<std::byte> random_rows(WeightType type, std::int64_t n_rows, 
   return rows;
 }
 
+/// 64-aligned floats of exactly the size asked for, so that a sanitizer sees a step past the end.
+class ExactBuffer {
+ public:
+  explicit ExactBuffer(std::size_t size_bytes)
+      : data_(static_cast<std::byte*>(::operator new (size_bytes, std::align_val_t{64}))) {
+    std::memset(data_, 0xFF, size_bytes);  // NaN: whoever reads what nobody wrote shows it
+  }
+  ~ExactBuffer() { ::operator delete (data_, std::align_val_t{64}); }
+  ExactBuffer(ExactBuffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  ExactBuffer& operator=(ExactBuffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ExactBuffer(const ExactBuffer&) = delete;
+  ExactBuffer& operator=(const ExactBuffer&) = delete;
+  std::byte* data() const { return data_; }
+  float* floats() const { return reinterpret_cast<float*>(data_); }
+
+ private:
+  std::byte* data_;
+};
+
 struct PackedWeights {
   PackedMatrix matrix;
-  AlignedBuffer buffer;
+  ExactBuffer buffer{0};
 };
 
 inline PackedWeights pack_rows(WeightType type, const std::byte* rows, std::int64_t n_rows,
@@ -85,7 +108,7 @@ inline PackedWeights pack_rows(WeightType type, const std::byte* rows, std::int6
                    .data = nullptr,
                    .panel_bytes = packed_panel_bytes(type, n_cols)};
   const std::int64_t n_panels = packed.matrix.n_panels();
-  packed.buffer = AlignedBuffer(static_cast<std::size_t>(n_panels) * packed.matrix.panel_bytes);
+  packed.buffer = ExactBuffer(static_cast<std::size_t>(n_panels) * packed.matrix.panel_bytes);
   packed.matrix.data = packed.buffer.data();
   for (std::int64_t p = 0; p < n_panels; ++p) {
     const std::byte* sources[kPanelRows] = {};
@@ -97,6 +120,31 @@ inline PackedWeights pack_rows(WeightType type, const std::byte* rows, std::int6
                packed.buffer.data() + static_cast<std::size_t>(p) * packed.matrix.panel_bytes);
   }
   return packed;
+}
+
+/// y [n_tokens, w.n_rows] = x w^T on one rung, panels in one call.
+inline std::vector<float> multiply(const Kernels& kernels, const PackedMatrix& w, const float* x,
+                                   std::int64_t n_tokens, const float* bias = nullptr,
+                                   const std::vector<float>* residual = nullptr) {
+  ExactBuffer prepared(kernels.prepared_bytes(n_tokens, w.n_cols));
+  const std::int64_t n_units =
+      (n_tokens + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows;
+  kernels.prepare_rows(x, n_tokens, w.n_cols, 0, n_units, prepared.data());
+  ExactBuffer scratch(kernels.matmul_scratch_bytes(n_tokens, w.n_cols));
+  std::vector<float> y(static_cast<std::size_t>(n_tokens * w.n_rows));
+  if (residual != nullptr) y = *residual;
+  const MatmulOutput out = {y.data(), w.n_rows, bias, residual != nullptr};
+  kernels.matmul(w, {prepared.data(), n_tokens, w.n_cols}, out, 0, w.n_panels(), scratch.data());
+  return y;
+}
+
+/// Index of the first float whose bytes differ, or -1.
+inline std::int64_t first_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  if (a.size() != b.size()) return 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) return static_cast<std::int64_t>(i);
+  }
+  return -1;
 }
 
 }  // namespace munia::kernels

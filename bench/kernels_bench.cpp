@@ -1,0 +1,328 @@
+// Speed of the kernels: GFLOP/s and GB/s of matmul for every weight type, rung and number of rows,
+// of attention and of the small kernels, each with its share of what the machine can do (FMA peak
+// of one thread's registers, read bandwidth of memory), measured in the same run.
+//
+//   kernels_bench [--threads N] [--rung NAME] [--type NAME] [--rows M] [--seconds S]
+//
+// A figure is the median of the runs, with the best in brackets. Matrices are large enough
+// (64 MiB) that few rows of x measure memory, not cache; more rows use 4 MiB.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "kernels/kernels.h"
+#include "kernels/rungs.h"
+#include "kernels/test_data.h"
+
+#if MUNIA_KERNELS_X86
+#include <immintrin.h>
+
+#include "kernels/target_region.h"
+#endif
+
+namespace munia::kernels {
+namespace {
+
+struct Options {
+  int n_threads = 1;
+  std::string rung;
+  std::string type;
+  std::int64_t n_rows = 0;
+  double seconds = 0.3;
+};
+
+double seconds_of(clockid_t clock) {
+  timespec time = {};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// Runs job(thread) on all threads at once and returns the longest of their processor times, which
+/// a busy neighbour on the same core does not lengthen. Kernels never sleep, so it is their time.
+double run_on_all_threads(int n_threads, const std::function<void(int)>& job) {
+  std::vector<double> times(static_cast<std::size_t>(n_threads));
+  const auto timed = [&](int thread) {
+    const double start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    job(thread);
+    times[static_cast<std::size_t>(thread)] = seconds_of(CLOCK_THREAD_CPUTIME_ID) - start;
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < n_threads; ++i) threads.emplace_back(timed, i);
+  timed(0);
+  for (std::thread& thread : threads) thread.join();
+  return *std::max_element(times.begin(), times.end());
+}
+
+struct Timing {
+  double median = 0;
+  double best = 0;
+};
+
+Timing measure(const Options& options, const std::function<void(int)>& job) {
+  run_on_all_threads(options.n_threads, job);
+  std::vector<double> times;
+  const double begin = seconds_of(CLOCK_MONOTONIC);
+  while (times.size() < 5 || seconds_of(CLOCK_MONOTONIC) - begin < options.seconds) {
+    times.push_back(run_on_all_threads(options.n_threads, job));
+  }
+  std::sort(times.begin(), times.end());
+  return {times[times.size() / 2], times[0]};
+}
+
+#if MUNIA_KERNELS_X86
+MUNIA_TARGET_BEGIN("avx512f,avx2,fma")
+/// Chains of FMAs in registers: 12 independent ones hide the latency on every core known.
+float fma_loop_avx512(std::int64_t n) {
+  __m512 acc[12];
+  for (__m512& a : acc) a = _mm512_set1_ps(0.5F);
+  const __m512 x = _mm512_set1_ps(0.999F);
+  for (std::int64_t i = 0; i < n; ++i) {
+    MUNIA_UNROLL
+    for (int j = 0; j < 12; ++j) acc[j] = _mm512_fmadd_ps(acc[j], x, x);
+  }
+  for (const __m512& a : acc) acc[0] = _mm512_add_ps(acc[0], a);
+  return _mm512_cvtss_f32(acc[0]);
+}
+float fma_loop_avx2(std::int64_t n) {
+  __m256 acc[12];
+  for (__m256& a : acc) a = _mm256_set1_ps(0.5F);
+  const __m256 x = _mm256_set1_ps(0.999F);
+  for (std::int64_t i = 0; i < n; ++i) {
+    MUNIA_UNROLL
+    for (int j = 0; j < 12; ++j) acc[j] = _mm256_fmadd_ps(acc[j], x, x);
+  }
+  for (const __m256& a : acc) acc[0] = _mm256_add_ps(acc[0], a);
+  return _mm256_cvtss_f32(acc[0]);
+}
+std::uint64_t read_avx2(const std::byte* data, std::size_t size_bytes) {
+  __m256i sum[4] = {};
+  for (std::size_t i = 0; i < size_bytes; i += 128) {
+    _mm_prefetch(reinterpret_cast<const char*>(data + i + 1024), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(data + i + 1088), _MM_HINT_T0);
+    MUNIA_UNROLL
+    for (int j = 0; j < 4; ++j) {
+      const auto* at =
+          reinterpret_cast<const __m256i*>(data + i + static_cast<std::size_t>(j) * 32);
+      sum[j] = _mm256_add_epi64(sum[j], _mm256_load_si256(at));
+    }
+  }
+  const __m256i all =
+      _mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3]));
+  return static_cast<std::uint64_t>(_mm256_extract_epi64(all, 0));
+}
+MUNIA_TARGET_END
+#endif
+
+volatile float keep_float;
+volatile std::uint64_t keep_word;
+
+/// FLOP/s of a rung's FMA on all threads; 0 where no loop exists.
+double fma_peak(const Options& options, std::string_view rung) {
+#if MUNIA_KERNELS_X86
+  constexpr std::int64_t kLoops = 400000;
+  const bool wide = rung == "avx512";
+  if (rung == "scalar") return 0;
+  const Timing timing = measure(
+      options, [&](int) { keep_float = wide ? fma_loop_avx512(kLoops) : fma_loop_avx2(kLoops); });
+  return 2.0 * 12 * (wide ? 16 : 8) * kLoops * options.n_threads / timing.best;
+#else
+  static_cast<void>(options);
+  static_cast<void>(rung);
+  return 0;
+#endif
+}
+
+double read_bandwidth(const Options& options) {
+#if MUNIA_KERNELS_X86
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  AlignedBuffer buffer(kBytes);
+  for (std::size_t i = 0; i < kBytes; i += 64) buffer.data()[i] = std::byte{1};
+  const auto n = static_cast<std::size_t>(options.n_threads);
+  const Timing timing = measure(options, [&](int thread) {
+    keep_word = read_avx2(buffer.data() + kBytes / n / 128 * 128 * static_cast<std::size_t>(thread),
+                          kBytes / n / 128 * 128);
+  });
+  return static_cast<double>(kBytes) / timing.best;
+#else
+  static_cast<void>(options);
+  return 0;
+#endif
+}
+
+struct Limits {
+  double flops = 0;
+  double bytes = 0;
+};
+
+double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+void bench_matmul(const Options& options, const Kernels& kernels, WeightType type,
+                  std::int64_t n_tokens, const Limits& limits) {
+  constexpr std::int64_t kCols = 1024;
+  const std::size_t panel_bytes = packed_panel_bytes(type, kCols);
+  const bool is_scalar = std::string_view(kernels.name) == "scalar";
+  const std::size_t budget = (std::size_t{is_scalar ? 1U : n_tokens <= 4 ? 64U : 4U}) << 20;
+  const auto n_panels = static_cast<std::int64_t>(budget / panel_bytes);
+  PackedMatrix w = {type, n_panels * kPanelRows, kCols, nullptr, panel_bytes};
+  AlignedBuffer weights(static_cast<std::size_t>(n_panels) * panel_bytes);
+  w.data = weights.data();
+  const std::vector<std::byte> rows = random_rows(type, kPanelRows, kCols, 1);
+  const std::byte* sources[kPanelRows];
+  for (std::size_t lane = 0; lane < 16; ++lane) {
+    sources[lane] = rows.data() + lane * source_row_bytes(type, kCols);
+  }
+  pack_panel(type, sources, kCols, weights.data());
+  for (std::int64_t p = 1; p < n_panels; ++p) {
+    std::memcpy(weights.data() + static_cast<std::size_t>(p) * panel_bytes, weights.data(),
+                panel_bytes);
+  }
+  const std::vector<float> x = random_floats(n_tokens * kCols, 2);
+  AlignedBuffer prepared(kernels.prepared_bytes(n_tokens, kCols));
+  const std::int64_t n_units =
+      (n_tokens + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows;
+  kernels.prepare_rows(x.data(), n_tokens, kCols, 0, n_units, prepared.data());
+  AlignedBuffer y(static_cast<std::size_t>(n_tokens * w.n_rows) * sizeof(float));
+  const MatmulOutput out = {y.as<float>(), w.n_rows, nullptr, false};
+  std::vector<AlignedBuffer> scratch;
+  for (int i = 0; i < options.n_threads; ++i) {
+    scratch.emplace_back(kernels.matmul_scratch_bytes(n_tokens, kCols));
+  }
+  const Timing timing = measure(options, [&](int thread) {
+    kernels.matmul(w, {prepared.data(), n_tokens, kCols}, out,
+                   n_panels * thread / options.n_threads,
+                   n_panels * (thread + 1) / options.n_threads,
+                   scratch[static_cast<std::size_t>(thread)].data());
+  });
+  const double flop = 2.0 * static_cast<double>(n_tokens * w.n_rows * kCols);
+  const auto bytes = static_cast<double>(weights.size_bytes());
+  std::printf(
+      "%-7s %-5s M %4lld  %8.1f GFLOP/s (%8.1f) %5.1f%% of FMA  %6.2f GB/s (%6.2f) %5.1f%%\n",
+      kernels.name, std::string(weight_type_name(type)).c_str(), static_cast<long long>(n_tokens),
+      flop / timing.median / 1e9, flop / timing.best / 1e9,
+      percent(flop / timing.median, limits.flops), bytes / timing.median / 1e9,
+      bytes / timing.best / 1e9, percent(bytes / timing.median, limits.bytes));
+  std::fflush(stdout);
+}
+
+void bench_attention(const Options& options, const Kernels& kernels, std::int64_t n_tokens,
+                     std::int64_t pos_begin, std::int64_t n_rep, const Limits& limits) {
+  constexpr std::int64_t kDim = 64;
+  const std::int64_t n_keys = pos_begin + n_tokens;
+  const std::int64_t n_pages = (n_keys + kPageTokens - 1) / kPageTokens;
+  const std::vector<float> cache = random_floats(n_pages * 2 * kPageTokens * kDim, 3);
+  std::vector<const float*> pages;
+  for (std::int64_t p = 0; p < n_pages; ++p)
+    pages.push_back(&cache[static_cast<std::size_t>(p * 2 * kPageTokens * kDim)]);
+  const std::vector<float> q = random_floats(n_tokens * n_rep * kDim, 4);
+  std::vector<float> out(q.size());
+  AttentionArgs args;
+  args.q = q.data();
+  args.q_token_stride = args.out_token_stride = n_rep * kDim;
+  args.n_tokens = n_tokens;
+  args.n_rep = n_rep;
+  args.head_dim = kDim;
+  args.pos_begin = pos_begin;
+  args.pages = pages.data();
+  args.scale = 0.125F;
+  args.out = out.data();
+  AlignedBuffer scratch(kernels.attention_scratch_bytes(n_tokens, n_rep, kDim, n_keys));
+  Options one = options;
+  one.n_threads = 1;
+  const Timing timing = measure(one, [&](int) { kernels.attention(args, scratch.data()); });
+  double pairs = 0;
+  for (std::int64_t i = 0; i < n_tokens; ++i)
+    pairs += static_cast<double>((pos_begin + i + 1) * n_rep);
+  const double flop = pairs * kDim * 4;
+  std::printf(
+      "%-7s attention %4lld tokens after %5lld, n_rep %lld: %8.1f us  %7.1f GFLOP/s %5.1f%% of FMA "
+      " %6.2f GB/s\n",
+      kernels.name, static_cast<long long>(n_tokens), static_cast<long long>(pos_begin),
+      static_cast<long long>(n_rep), timing.median * 1e6, flop / timing.median / 1e9,
+      percent(flop / timing.median, limits.flops / options.n_threads),
+      static_cast<double>(n_keys * kDim * 8) / timing.median / 1e9);
+}
+
+void bench_small(const Options& options, const Kernels& kernels) {
+  constexpr std::int64_t kRows = 64;
+  constexpr std::int64_t kDim = 1024;
+  const std::vector<float> x = random_floats(kRows * kDim, 5);
+  const std::vector<float> other = random_floats(kRows * kDim, 6);
+  std::vector<float> out = x;
+  std::vector<std::byte> prepared(kernels.prepared_bytes(kRows, kDim));
+  Options one = options;
+  one.n_threads = 1;
+  const auto report = [&](const char* name, double n, const std::function<void(int)>& job) {
+    const double time = measure(one, job).median;
+    std::printf("%-7s %-12s %7.3f ns a value\n", kernels.name, name, time / n * 1e9);
+  };
+  constexpr double kValues = kRows * kDim;
+  report("prepare_rows", kValues, [&](int) {
+    kernels.prepare_rows(x.data(), kRows, kDim, 0,
+                         (kRows + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows,
+                         prepared.data());
+  });
+  report("rms_norm", kValues,
+         [&](int) { kernels.rms_norm(x.data(), other.data(), 1e-6F, kRows, kDim, out.data()); });
+  report("silu_mul", kValues,
+         [&](int) { kernels.silu_mul(x.data(), other.data(), kRows * kDim, out.data()); });
+  report("rope", kValues, [&](int) { kernels.rope(out.data(), kRows * kDim / 64, 64, x.data()); });
+  report("log_sum_exp", kValues, [&](int) {
+    keep_float = static_cast<float>(kernels.log_sum_exp(x.data(), kRows * kDim));
+  });
+}
+
+int run(const Options& options) {
+  const double bandwidth = read_bandwidth(options);
+  std::printf("threads %d, read bandwidth %.2f GB/s\n", options.n_threads, bandwidth / 1e9);
+  for (const Kernels* kernels : rungs()) {
+    if (!options.rung.empty() && options.rung != kernels->name) continue;
+    const Limits limits = {fma_peak(options, kernels->name), bandwidth};
+    std::printf("%s: FMA peak %.1f GFLOP/s\n", kernels->name, limits.flops / 1e9);
+    for (const WeightType type : all_types()) {
+      if (!options.type.empty() && options.type != weight_type_name(type)) continue;
+      for (const std::int64_t n_tokens : {1, 2, 4, 5, 8, 9, 16, 64, 512}) {
+        if (options.n_rows != 0 && options.n_rows != n_tokens) continue;
+        bench_matmul(options, *kernels, type, n_tokens, limits);
+      }
+    }
+    if (!options.type.empty()) continue;
+    bench_attention(options, *kernels, 1, 511, 1, limits);
+    bench_attention(options, *kernels, 1, 511, 7, limits);
+    bench_attention(options, *kernels, 1, 8191, 7, limits);
+    bench_attention(options, *kernels, 512, 0, 1, limits);
+    bench_attention(options, *kernels, 512, 0, 7, limits);
+    bench_small(options, *kernels);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace munia::kernels
+
+int main(int argc, char** argv) {
+  munia::kernels::Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view flag = argv[i];
+    if (flag == "--threads")
+      options.n_threads = std::max(1, std::atoi(argv[i + 1]));
+    else if (flag == "--rung")
+      options.rung = argv[i + 1];
+    else if (flag == "--type")
+      options.type = argv[i + 1];
+    else if (flag == "--rows")
+      options.n_rows = std::atoi(argv[i + 1]);
+    else if (flag == "--seconds")
+      options.seconds = std::atof(argv[i + 1]);
+    else
+      return std::fprintf(stderr, "unknown flag %s\n", argv[i]), 2;
+  }
+  return munia::kernels::run(options);
+}

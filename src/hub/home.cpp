@@ -1,0 +1,306 @@
+#include "hub/home.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/mapped_file.h"
+#include "base/sha256.h"
+
+namespace munia::hub {
+namespace {
+
+namespace json = boost::json;
+
+constexpr char kRecordName[] = "munia-model.json";
+constexpr std::size_t kMaxRecordBytes = 1 << 20;
+constexpr std::uint64_t kReserveBytes = std::uint64_t{64} << 20;  // left free for everyone else
+
+Error io_error(const std::string& action, const fs::path& path, int code) {
+  return {code == ENOSPC || code == EDQUOT ? ErrorCode::kLimit : ErrorCode::kIo,
+          "cannot " + action + " " + path.string() + ": " + std::strerror(code)};
+}
+
+Status write_all(int fd, std::string_view text, const fs::path& path) {
+  while (!text.empty()) {
+    const ssize_t n = ::write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return io_error("write", path, errno);
+    text.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return {};
+}
+
+std::string string_field(const json::object& object, std::string_view key) {
+  const json::value* value = object.if_contains(key);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
+}
+
+bool bool_field(const json::object& object, std::string_view key) {
+  const json::value* value = object.if_contains(key);
+  return value != nullptr && value->is_bool() && value->get_bool();
+}
+
+// What the loaders take: the one weights file when the directory is no Hugging Face directory.
+fs::path loader_path(const fs::path& dir, const std::vector<fs::path>& files) {
+  fs::path weights;
+  for (const fs::path& file : files) {
+    if (file.filename() == "config.json") return dir;
+    if (file.extension() == ".gguf" || file.extension() == ".munia") {
+      if (!weights.empty()) return dir;
+      weights = file;
+    }
+  }
+  return weights.empty() ? dir : weights;
+}
+
+std::vector<fs::path> files_of(const fs::path& dir) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    if (it->is_regular_file(error)) files.push_back(it->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+bool valid_name(std::string_view name) {
+  if (name.empty() || name.size() > 120 || name[0] == '.' || name[0] == '-') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+std::string shown(std::string_view typed) {
+  constexpr std::size_t kMaxShown = 200;
+  std::size_t n_shown = std::min(typed.size(), kMaxShown);
+  // Not in the middle of a UTF-8 character.
+  while (n_shown > 0 && n_shown < typed.size() && (typed[n_shown] & 0xC0) == 0x80) --n_shown;
+  std::string text(typed.substr(0, n_shown));
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return "\"" + text + (n_shown < typed.size() ? "…\"" : "\"");
+}
+
+Result<std::string> name_of_repo(std::string_view repo) {
+  const std::size_t slash = repo.find('/');
+  if (slash != std::string_view::npos) {
+    const std::string_view org = repo.substr(0, slash);
+    const std::string_view model = repo.substr(slash + 1);
+    if (valid_name(org) && valid_name(model)) {
+      std::string name = std::string(org) + "--" + std::string(model);
+      if (valid_name(name)) return name;
+    }
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               shown(repo) +
+                   " is not a repository; write it as ORG/REPO, letters, digits, "
+                   "\".\", \"_\" and \"-\" only"};
+}
+
+Result<Home> Home::open(const HubOptions& options) {
+  if (options.home.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "there is no directory for models: set MUNIA_HOME, XDG_CACHE_HOME or HOME"};
+  }
+  std::error_code error;
+  const fs::path root = fs::absolute(options.home, error);
+  if (error) {
+    return Error{ErrorCode::kIo, "cannot use " + shown(options.home) +
+                                     " as the directory for models: " + error.message()};
+  }
+  return Home{root};
+}
+
+Status make_dirs(const fs::path& dir) {
+  std::error_code error;
+  fs::create_directories(dir, error);
+  if (error) return io_error("create", dir, error.value());
+  return {};
+}
+
+Status check_free_space(const fs::path& dir, std::uint64_t bytes, const std::string& what) {
+  struct statvfs info {};
+  if (statvfs(dir.c_str(), &info) != 0) return io_error("ask for free space of", dir, errno);
+  const std::uint64_t free_bytes = std::uint64_t{info.f_bavail} * std::uint64_t{info.f_frsize};
+  if (free_bytes >= kReserveBytes && free_bytes - kReserveBytes >= bytes) return {};
+  return Error{ErrorCode::kLimit, what + " needs " + std::to_string(bytes) + " bytes and " +
+                                      std::to_string(kReserveBytes) + " in reserve, but " +
+                                      dir.string() + " has only " + std::to_string(free_bytes) +
+                                      " free; make room or set MUNIA_HOME to another disk"};
+}
+
+Result<std::string> sha256_of_file(const fs::path& path, const std::function<bool()>& cancelled) {
+  MUNIA_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path.string()));
+  constexpr std::size_t kStep = std::size_t{8} << 20;
+  Sha256 hash;
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty()) {
+    if (cancelled && cancelled()) return Error{ErrorCode::kCancelled, "the pull was interrupted"};
+    const auto step = rest.first(std::min(kStep, rest.size()));
+    hash.update(step);
+    file.drop(step);
+    rest = rest.subspan(step.size());
+  }
+  return hash.hex_digest();
+}
+
+Status sync_file(const fs::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return io_error("open", path, errno);
+  const int code = fsync(fd) == 0 ? 0 : errno;
+  close(fd);
+  // Some network file systems refuse fsync on directories; the rename itself still stands.
+  if (code != 0 && code != EINVAL) return io_error("write", path, code);
+  return {};
+}
+
+Status rename_durably(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) {
+    return io_error("rename " + from.string() + " to", to, errno);
+  }
+  return sync_file(to.parent_path());
+}
+
+Status write_file_atomically(const fs::path& path, std::string_view text) {
+  const fs::path temporary = path.string() + ".new-" + std::to_string(getpid());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return io_error("write", temporary, errno);
+  Status status = write_all(fd, text, temporary);
+  if (status && fsync(fd) != 0) status = io_error("write", temporary, errno);
+  if (close(fd) != 0 && status) status = io_error("write", temporary, errno);
+  if (status) status = rename_durably(temporary, path);
+  if (!status) ::unlink(temporary.c_str());
+  return status;
+}
+
+Status write_record(const fs::path& dir, const InstalledModel& model) {
+  json::array files;
+  for (const fs::path& file : files_of(dir)) {
+    if (file.filename() == kRecordName) continue;
+    MUNIA_ASSIGN_OR_RETURN(std::string sha256, sha256_of_file(file, nullptr));
+    std::error_code error;
+    files.push_back({{"name", file.filename().string()},
+                     {"size_bytes", std::uint64_t{fs::file_size(file, error)}},
+                     {"sha256", std::move(sha256)}});
+  }
+  const json::object record{{"format", 1},
+                            {"name", model.name},
+                            {"licence", model.licence},
+                            {"licence_address", model.licence_address},
+                            {"commercial_use", model.commercial_use},
+                            {"origin", model.origin},
+                            {"origin_verified", model.origin_verified},
+                            {"source", model.source},
+                            {"files", std::move(files)}};
+  return write_file_atomically(dir / kRecordName, json::serialize(record) + "\n");
+}
+
+Result<InstalledModel> read_record(const Home& home, const std::string& name) {
+  const fs::path dir = home.model_dir(name);
+  auto text = read_file((dir / kRecordName).string(), kMaxRecordBytes);
+  if (!text) return text.error();
+  const Error damaged{ErrorCode::kInvalidData,
+                      "the record of model " + name + " (" + (dir / kRecordName).string() +
+                          ") is damaged; type: munia rm " + name + ", then: munia pull " + name};
+  json::error_code error;
+  const json::value value = json::parse(*text, error);
+  if (error || !value.is_object()) return damaged;
+  const json::object& record = value.get_object();
+  const json::value* listed = record.if_contains("files");
+  if (listed == nullptr || !listed->is_array()) return damaged;
+
+  InstalledModel model;
+  model.name = name;
+  model.licence = string_field(record, "licence");
+  model.licence_address = string_field(record, "licence_address");
+  model.commercial_use = bool_field(record, "commercial_use");
+  model.origin = string_field(record, "origin");
+  model.origin_verified = bool_field(record, "origin_verified");
+  model.source = string_field(record, "source");
+  std::vector<fs::path> files;
+  for (const json::value& file : listed->get_array()) {
+    if (!file.is_object()) return damaged;
+    const std::string file_name = string_field(file.get_object(), "name");
+    if (file_name.empty() || file_name.find('/') != std::string::npos) return damaged;
+    const fs::path path = dir / file_name;
+    std::error_code missing;
+    const std::uint64_t size = fs::file_size(path, missing);
+    if (missing) {
+      return Error{ErrorCode::kInvalidData, "model " + name + " lacks its file " + path.string() +
+                                                "; type: munia rm " + name + ", then: munia pull " +
+                                                name};
+    }
+    model.size_bytes += size;
+    files.push_back(path);
+  }
+  model.path = loader_path(dir, files).string();
+  return model;
+}
+
+Result<NameLock> NameLock::open(const Home& home, const std::string& name) {
+  const fs::path dir = home.root / ".locks";
+  MUNIA_RETURN_IF_ERROR(make_dirs(dir));
+  const fs::path path = dir / name;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return io_error("open", path, errno);
+  return NameLock(fd);
+}
+
+Result<bool> NameLock::try_lock() {
+  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) {
+      return Error{ErrorCode::kIo, std::string("cannot lock a model: ") + std::strerror(errno)};
+    }
+  }
+  return true;
+}
+
+Result<NameLock> NameLock::acquire(const Home& home, const std::string& name,
+                                   const PullCallbacks& callbacks) {
+  MUNIA_ASSIGN_OR_RETURN(NameLock lock, open(home, name));
+  for (bool told = false;; told = true) {
+    MUNIA_ASSIGN_OR_RETURN(const bool locked, lock.try_lock());
+    if (locked) return lock;
+    if (!told && callbacks.on_note) {
+      callbacks.on_note("waiting for another process that is changing model " + name);
+    }
+    if (callbacks.cancelled && callbacks.cancelled()) {
+      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
+Result<NameLock> NameLock::try_acquire(const Home& home, const std::string& name) {
+  MUNIA_ASSIGN_OR_RETURN(NameLock lock, open(home, name));
+  MUNIA_ASSIGN_OR_RETURN(const bool locked, lock.try_lock());
+  if (locked) return lock;
+  return Error{ErrorCode::kUnavailable,
+               "another process is pulling or removing model " + name + "; wait for its end"};
+}
+
+NameLock::NameLock(NameLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+
+NameLock::~NameLock() {
+  if (fd_ >= 0) close(fd_);  // closing releases the lock; the empty file stays, so nobody races
+}
+
+}  // namespace munia::hub

@@ -1,0 +1,209 @@
+// What needs no network: the catalogue, names, resolve, local pulls, list and rm.
+#include "hub/hub.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "base/mapped_file.h"
+#include "hub/home.h"
+#include "hub/test_server.h"
+
+namespace munia::hub {
+namespace {
+
+void write(const fs::path& path, const std::string& text) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+class HubTest : public testing::Test {
+ protected:
+  HubTest() { options_.home = (dir_.path() / "home").string(); }
+  // A model of one weights file, as pull_local makes it.
+  InstalledModel add(const std::string& name) {
+    write(dir_.path() / "src" / (name + ".gguf"), "GGUF of " + name);
+    return pull_local((dir_.path() / "src" / (name + ".gguf")).string(), name, options_)
+        .value_or_throw();
+  }
+  TempDir dir_;
+  HubOptions options_;
+};
+
+TEST(Catalogue, SaysWhatInterfacesPromise) {
+  std::set<std::string> names;
+  for (const CatalogueEntry& entry : catalogue()) {
+    names.insert(entry.name);
+    EXPECT_TRUE(valid_name(entry.name));
+    EXPECT_TRUE(entry.licence_address.starts_with("https://")) << entry.name;
+    EXPECT_FALSE(entry.licence.empty());
+    EXPECT_FALSE(entry.origin.empty());
+    EXPECT_FALSE(entry.sources.empty());
+    for (const Source& source : entry.sources) {
+      EXPECT_FALSE(source.files.empty());
+      const bool packages = source.kind == SourceKind::kPythonPackages;
+      EXPECT_EQ(packages, !source.joined_name.empty());
+      EXPECT_EQ(packages, source.repo.empty());
+      for (const SourceFile& file : source.files) {
+        // Nothing from a package is ever taken unchecked.
+        EXPECT_TRUE(!packages || file.sha256.size() == 64) << file.path;
+        EXPECT_TRUE(!packages || file.size_bytes > 0) << file.path;
+        EXPECT_EQ(packages, !file.package.empty());
+      }
+    }
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"qwen1.5-0.5b-chat", "qwen1.5-0.5b",
+                                          "qwen2.5-0.5b-instruct", "qwen2.5-coder-0.5b-packaged",
+                                          "qwen3-0.6b", "smollm2-135m-instruct"}));
+  EXPECT_EQ(catalogue().front().name, kDefaultModel);
+  EXPECT_FALSE(find_entry("qwen1.5-0.5b-chat")->commercial_use);
+  EXPECT_TRUE(find_entry("qwen2.5-0.5b-instruct")->commercial_use);
+  EXPECT_FALSE(find_entry("qwen2.5-coder-0.5b-packaged")->origin_verified);
+  EXPECT_EQ(find_entry("no-such-model"), nullptr);
+}
+
+TEST(ModelHome, FollowsTheOrderOfVariables) {
+  EXPECT_EQ(model_home({"/m", "/x", "/h"}), "/m");
+  EXPECT_EQ(model_home({"", "/x", "/h"}), "/x/munia");
+  EXPECT_EQ(model_home({"", "relative", "/h"}), "/h/.cache/munia");
+  EXPECT_EQ(model_home({"", "", "/h"}), "/h/.cache/munia");
+  EXPECT_EQ(model_home({}), "");
+}
+
+TEST(Names, KeepInsideTheHome) {
+  for (const char* good : {"a", "Qwen3-0.6B", "a_b.c-d"}) EXPECT_TRUE(valid_name(good));
+  for (const char* bad : {"", ".", "..", ".hidden", "-x", "a/b", "a b", "中文", "a\n"}) {
+    EXPECT_FALSE(valid_name(bad)) << bad;
+  }
+  EXPECT_EQ(*name_of_repo("Qwen/Qwen3-0.6B"), "Qwen--Qwen3-0.6B");
+  for (const char* bad : {"", "Qwen", "/x", "x/", "a/b/c", "../x", "x/..", "a/b?c", "a/b#"}) {
+    EXPECT_FALSE(name_of_repo(bad)) << bad;
+  }
+}
+
+TEST(Messages, ShowTypedBytesSafely) {
+  EXPECT_EQ(shown("a\x1b[31m"), "\"a?[31m\"");
+  const std::string cut = shown(std::string(199, 'a') + "中中");
+  EXPECT_EQ(cut, "\"" + std::string(199, 'a') + "…\"");  // not half a character
+}
+
+TEST_F(HubTest, ResolveTakesPathsAsTheyAre) {
+  write(dir_.path() / "m.gguf", "x");
+  write(dir_.path() / "m.bin", "x");
+  EXPECT_EQ(*resolve((dir_.path() / "m.gguf").string(), options_), dir_.path() / "m.gguf");
+  EXPECT_EQ(*resolve(dir_.path().string(), options_), dir_.path());
+  EXPECT_EQ(resolve((dir_.path() / "m.bin").string(), options_).error().code,
+            ErrorCode::kUnsupported);
+}
+
+TEST_F(HubTest, ResolveSaysWhatToType) {
+  auto known = resolve("qwen3-0.6b", options_);
+  ASSERT_FALSE(known);
+  EXPECT_EQ(known.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(known.error().message.find("munia pull qwen3-0.6b"), std::string::npos);
+  auto repo = resolve("hf:Qwen/Qwen3-0.6B", options_);
+  EXPECT_NE(repo.error().message.find("munia pull hf:Qwen/Qwen3-0.6B"), std::string::npos);
+  auto path = resolve("./none.gguf", options_);
+  EXPECT_NE(path.error().message.find("does not exist"), std::string::npos);
+  EXPECT_EQ(path.error().message.find("munia pull"), std::string::npos);
+  auto unknown = resolve("gpt-17", options_);
+  EXPECT_NE(unknown.error().message.find("smollm2-135m-instruct"), std::string::npos);
+  EXPECT_FALSE(resolve("", options_));
+  EXPECT_FALSE(fs::exists(options_.home));  // asking makes nothing
+}
+
+TEST_F(HubTest, LocalFileBecomesAModel) {
+  const InstalledModel model = add("mine");
+  EXPECT_EQ(model.path, options_.home + "/mine/mine.gguf");
+  EXPECT_EQ(*read_file(model.path, 100), "GGUF of mine");
+  EXPECT_EQ(model.size_bytes, 12U);
+  EXPECT_EQ(*resolve("mine", options_), model.path);
+  EXPECT_NE(describe(model).find("licence not known"), std::string::npos);
+  EXPECT_FALSE(pull_local(model.path, "mine", options_));  // the name is taken
+  EXPECT_FALSE(pull_local(model.path, "../evil", options_));
+  EXPECT_EQ(pull_local("/no/such/file.gguf", "x", options_).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(HubTest, LocalDirectoryFollowsLinksAndLeavesTheRest) {
+  const fs::path src = dir_.path() / "snapshot";
+  write(dir_.path() / "blobs" / "1", "weights");
+  write(src / "config.json", "{}");
+  write(src / "pytorch_model.bin", "pickle");
+  fs::create_symlink("../blobs/1", src / "model.safetensors");
+  const InstalledModel model = pull_local(src.string(), "dir", options_).value_or_throw();
+  EXPECT_EQ(model.path, options_.home + "/dir");
+  EXPECT_EQ(model.size_bytes, 9U);
+  EXPECT_FALSE(fs::is_symlink(fs::path(model.path) / "model.safetensors"));
+  EXPECT_FALSE(fs::exists(fs::path(model.path) / "pytorch_model.bin"));
+  write(dir_.path() / "empty" / "notes.txt", "x");
+  EXPECT_EQ(pull_local((dir_.path() / "empty").string(), "e", options_).error().code,
+            ErrorCode::kInvalidData);
+}
+
+TEST_F(HubTest, LocalCopyOfACatalogueModelKeepsItsLicence) {
+  const InstalledModel model = add("qwen1.5-0.5b-chat");
+  EXPECT_EQ(model.licence, "tongyi-qianwen-research");
+  EXPECT_FALSE(model.origin_verified);
+  // It is here, so neither needs a network.
+  options_.offline = true;
+  EXPECT_EQ(pull("qwen1.5-0.5b-chat", options_).value_or_throw().path, model.path);
+  EXPECT_EQ(pull_default(options_).value_or_throw().path, model.path);
+}
+
+TEST_F(HubTest, ListAndRemove) {
+  EXPECT_TRUE(list_models(options_).value_or_throw().empty());
+  add("b");
+  add("a");
+  write(fs::path(options_.home) / "notes" / "readme.txt", "not a model");
+  const auto models = list_models(options_).value_or_throw();
+  ASSERT_EQ(models.size(), 2U);
+  EXPECT_EQ(models[0].name, "a");
+  EXPECT_EQ(models[1].name, "b");
+  EXPECT_TRUE(remove_model("a", options_));
+  EXPECT_FALSE(fs::exists(fs::path(options_.home) / "a"));
+  EXPECT_EQ(list_models(options_).value_or_throw().size(), 1U);
+  EXPECT_EQ(remove_model("a", options_).error().code, ErrorCode::kNotFound);
+  // What munia did not put there stays.
+  EXPECT_EQ(remove_model("notes", options_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(remove_model("../src", options_).error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(fs::exists(fs::path(options_.home) / "notes" / "readme.txt"));
+}
+
+TEST_F(HubTest, ADamagedRecordIsSaidAndCanBeRemoved) {
+  add("m");
+  for (const char* text : {"", "[]", "{\"files\":[{\"name\":\"../../x\"}]}", "{\"files\":1}"}) {
+    write(fs::path(options_.home) / "m" / "munia-model.json", text);
+    auto found = resolve("m", options_);
+    ASSERT_FALSE(found) << text;
+    EXPECT_EQ(found.error().code, ErrorCode::kInvalidData);
+    EXPECT_NE(found.error().message.find("munia rm m"), std::string::npos);
+    EXPECT_EQ(list_models(options_).value_or_throw().size(), 1U);
+  }
+  EXPECT_TRUE(remove_model("m", options_));
+  EXPECT_TRUE(list_models(options_).value_or_throw().empty());
+}
+
+TEST_F(HubTest, AMissingFileIsNoModel) {
+  const InstalledModel model = add("m");
+  fs::remove(model.path);
+  EXPECT_EQ(resolve("m", options_).error().code, ErrorCode::kInvalidData);
+}
+
+TEST_F(HubTest, WithoutAHomeOnlyPathsResolve) {
+  write(dir_.path() / "m.gguf", "x");
+  options_.home.clear();
+  EXPECT_TRUE(resolve((dir_.path() / "m.gguf").string(), options_));
+  EXPECT_FALSE(resolve("qwen3-0.6b", options_));
+  EXPECT_NE(pull("qwen3-0.6b", options_).error().message.find("MUNIA_HOME"), std::string::npos);
+}
+
+TEST_F(HubTest, OfflineOpensNothing) {
+  options_.offline = true;
+  options_.python = {"/no/such/python"};
+  EXPECT_EQ(pull("smollm2-135m-instruct", options_).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(pull_default(options_).error().code, ErrorCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace munia::hub

@@ -1,0 +1,41 @@
+// The AVX-512 rung: the shared vector code over registers of 16 lanes.
+#include "kernels/rungs.h"
+
+#if MUNIA_KERNELS_X86
+
+#if defined(__GNUC__) && !defined(__clang__)
+// GCC 12's own header leaves the masked-off source of its intrinsics undefined on purpose and warns
+// about it (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+#include <immintrin.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/packed_format.h"
+#include "kernels/scalar_math.h"
+#include "kernels/target_region.h"
+
+MUNIA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
+namespace munia::kernels {
+namespace avx512 {
+namespace {
+
+#include "kernels/vec_avx512.inc"
+//
+#include "kernels/rung_simd.inc"
+
+}  // namespace
+}  // namespace avx512
+}  // namespace munia::kernels
+MUNIA_TARGET_END
+
+namespace munia::kernels {
+
+constinit const Kernels kAvx512Kernels = avx512::make_kernels("avx512");
+
+}  // namespace munia::kernels
+
+#endif  // MUNIA_KERNELS_X86
