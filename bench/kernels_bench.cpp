@@ -2,7 +2,7 @@
 // of attention and of the small kernels, each with its share of what the machine can do (FMA peak
 // of one thread's registers, read bandwidth of memory), measured in the same run.
 //
-//   kernels_bench [--threads N] [--rung NAME] [--type NAME] [--rows M] [--seconds S]
+//   kernels_bench [--threads N] [--rung NAME] [--type NAME] [--rows M] [--kib N] [--seconds S]
 //
 // A figure is the median of the runs, with the best in brackets. Matrices are large enough
 // (64 MiB) that few rows of x measure memory, not cache; more rows use 4 MiB.
@@ -36,6 +36,7 @@ struct Options {
   std::string rung;
   std::string type;
   std::int64_t n_rows = 0;
+  std::int64_t kib = 0;  // of a matrix; 0: the sizes said above
   double seconds = 0.3;
 };
 
@@ -169,7 +170,11 @@ void bench_matmul(const Options& options, const Kernels& kernels, WeightType typ
   constexpr std::int64_t kCols = 1024;
   const std::size_t panel_bytes = packed_panel_bytes(type, kCols);
   const bool is_scalar = std::string_view(kernels.name) == "scalar";
-  const std::size_t budget = (std::size_t{is_scalar ? 1U : n_tokens <= 4 ? 64U : 4U}) << 20;
+  const std::int64_t kib = options.kib > 0 ? options.kib
+                           : is_scalar     ? 1024
+                           : n_tokens <= 4 ? 64 * 1024
+                                           : 4 * 1024;
+  const std::size_t budget = static_cast<std::size_t>(kib) * 1024;
   const auto n_panels = static_cast<std::int64_t>(budget / panel_bytes);
   PackedMatrix w = {type, n_panels * kPanelRows, kCols, nullptr, panel_bytes};
   AlignedBuffer weights(static_cast<std::size_t>(n_panels) * panel_bytes);
@@ -319,6 +324,8 @@ int main(int argc, char** argv) {
       options.type = argv[i + 1];
     else if (flag == "--rows")
       options.n_rows = std::atoi(argv[i + 1]);
+    else if (flag == "--kib")
+      options.kib = std::atoi(argv[i + 1]);
     else if (flag == "--seconds")
       options.seconds = std::atof(argv[i + 1]);
     else

@@ -1,6 +1,6 @@
-// The main of a fuzzer in normal builds: runs LLVMFuzzerTestOneInput over every file of the
-// folders given as arguments. Fails when a folder is missing or empty, so that a lost corpus is
-// noticed.
+// Runs a fuzzer's input function over files: every file of the folders (and the files) given as
+// arguments. Linked with one fuzzer where libFuzzer is not, so that its corpus is a test
+// everywhere.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,32 +12,47 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
+namespace {
+
+bool replay(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open() || file.bad()) {
+    std::fprintf(stderr, "cannot read %s\n", path.c_str());
+    return false;
+  }
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  return true;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s CORPUS_FOLDER...\n", argv[0]);
+    std::fprintf(stderr, "usage: %s FOLDER_OR_FILE...\n", argv[0]);
     return 2;
   }
+  std::size_t n_files = 0;
   for (int i = 1; i < argc; ++i) {
-    std::error_code code;
     std::vector<std::filesystem::path> paths;
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i], code)) {
-      if (entry.is_regular_file()) paths.push_back(entry.path());
+    std::error_code error;
+    if (std::filesystem::is_directory(argv[i], error)) {
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
+        if (entry.is_regular_file()) paths.push_back(entry.path());
+      }
+      std::sort(paths.begin(), paths.end());
+    } else {
+      paths.emplace_back(argv[i]);
     }
-    if (code || paths.empty()) {
-      std::fprintf(stderr, "%s: %s\n", argv[i], code ? code.message().c_str() : "no files");
+    if (paths.empty()) {
+      std::fprintf(stderr, "%s has no files: the corpus is missing\n", argv[i]);
       return 1;
     }
-    std::sort(paths.begin(), paths.end());
     for (const auto& path : paths) {
-      std::ifstream in(path, std::ios::binary);
-      const std::vector<char> text{std::istreambuf_iterator<char>(in), {}};
-      if (!in && !in.eof()) {
-        std::fprintf(stderr, "cannot read %s\n", path.c_str());
-        return 1;
-      }
-      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
+      if (!replay(path)) return 1;
+      ++n_files;
     }
-    std::printf("%s: %zu inputs replayed\n", argv[i], paths.size());
   }
+  std::printf("%zu inputs replayed\n", n_files);
   return 0;
 }

@@ -50,10 +50,11 @@ def attention(q, k, v):
     return out.reshape(n_tokens, n_heads * head_dim)
 
 
-def forward(config, weights, prompts, all_positions=True, keep_hidden=True):
-    """Per prompt of `prompts` (lists of ids): logits [n_tokens or 1, vocab_size], and the hidden
-    states [n_layers + 2][n_tokens, hidden_dim]: the embedding, the residual stream after each layer,
-    and the output of the last norm. All float64."""
+def forward(config, weights, prompts, n_last=None, keep_hidden=True):
+    """Per prompt of `prompts` (lists of ids): logits [n_tokens, vocab_size], of the last `n_last`
+    positions only where that is given; and the hidden states [n_layers + 2][n_tokens, hidden_dim]:
+    the embedding, the residual stream after each layer, and the output of the last norm. All
+    float64."""
 
     def w(name):
         return weights[name].astype(np.float64)
@@ -85,17 +86,13 @@ def forward(config, weights, prompts, all_positions=True, keep_hidden=True):
     if keep_hidden:
         hidden.append(x)
     head = w("model.embed_tokens.weight" if config.tied else "lm_head.weight")
-    if all_positions:
-        logits = x @ head.T
-        logits = [logits[s] for s in slices]
-    else:
-        logits = np.split(x[ends - 1] @ head.T, len(prompts))
+    logits = [x[s][-(n_last or len(x)) :] @ head.T for s in slices]
     return logits, [[layer[s] for layer in hidden] for s in slices]
 
 
 def main():
     config, weights = load_model(sys.argv[1])
-    (logits,), _ = forward(config, weights, [[int(i) for i in sys.argv[2:]]], all_positions=False)
+    (logits,), _ = forward(config, weights, [[int(i) for i in sys.argv[2:]]], n_last=1)
     for i in np.argsort(-logits[0], kind="stable")[:10]:
         print(f"{i:7d} {logits[0, i]:.9f}")
 

@@ -46,7 +46,29 @@ def all_logits(model, ids):
 @torch.inference_mode()
 def last_logits(model, ids):
     """[vocab_size] float32"""
-    return model(torch.tensor([ids]), use_cache=False, logits_to_keep=1).logits[0, -1].numpy()
+    return tail_logits(model, ids, 1)[-1]
+
+
+@torch.inference_mode()
+def tail_logits(model, ids, n_last):
+    """[n_last, vocab_size] float32, of the last positions"""
+    return model(torch.tensor([ids]), use_cache=False, logits_to_keep=n_last).logits[0].numpy()
+
+
+class Prefix:
+    """A prompt's beginning computed once, for many ends."""
+
+    def __init__(self, model, ids):
+        self.model, self.n = model, len(ids)
+        with torch.inference_mode():
+            self.cache = model(torch.tensor([ids]), use_cache=True, logits_to_keep=1).cache
+
+    @torch.inference_mode()
+    def last_logits(self, ids):
+        """[vocab_size] float32 after the prefix and `ids`"""
+        out = self.model(torch.tensor([ids]), cache=self.cache, use_cache=True, logits_to_keep=1)
+        self.cache.crop(self.n)
+        return out.logits[0, -1].numpy()
 
 
 @torch.inference_mode()
@@ -72,7 +94,7 @@ def greedy(model, ids, n_new, end_ids=()):
     cache, tokens, new, gaps = None, torch.tensor([ids]), [], []
     for _ in range(n_new):
         out = model(tokens, cache=cache, use_cache=True, logits_to_keep=1)
-        cache, logits = out.past_key_values, out.logits[0, -1]
+        cache, logits = out.cache, out.logits[0, -1]
         best = torch.topk(logits, 2).values
         gaps.append(float(best[0] - best[1]))
         token = int(np.argmax(logits.numpy()))  # the lowest id wins ties

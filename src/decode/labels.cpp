@@ -185,8 +185,11 @@ void LabelTree::set_child_logprobs(std::int32_t node, std::span<const float> log
   std::array<double, kBlock> block{};
   for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, logits.size() - begin);
-    for (std::size_t i = 0; i < n; ++i) block[i] = shifted(logits[begin + i]);
-    for (double& x : block) x = portable_exp(x);
+    // Beside the largest term, 1, nothing is left of exp(-700).
+    for (std::size_t i = 0; i < n; ++i) {
+      block[i] = std::max(shifted(logits[begin + i]), kLeastExponent);
+    }
+    for (double& x : block) x = portable_exp_in_range(x);
     for (std::size_t i = 0; i < n; ++i) sum += block[i];
   }
   const double log_sum = std::log(sum);
@@ -200,29 +203,45 @@ void LabelTree::set_child_logprobs(std::int32_t node, std::span<const float> log
   }
 }
 
-LabelScores LabelTree::score(std::span<const double> node_logprobs) const {
+std::vector<std::vector<double>> LabelTree::text_logprobs(
+    std::span<const double> node_logprobs) const {
   MUNIA_CHECK(node_logprobs.size() == nodes_.size());
   std::vector<double> path_logprobs(nodes_.size(), 0.0);  // sum from the root
   for (std::size_t i = 1; i < nodes_.size(); ++i) {
     const double logprob = std::isnan(node_logprobs[i]) ? kMinusInfinity : node_logprobs[i];
     path_logprobs[i] = path_logprobs[static_cast<std::size_t>(nodes_[i].parent)] + logprob;
   }
-  LabelScores scores;
+  std::vector<std::vector<double>> logprobs;
   for (const auto& ends : text_nodes_) {
-    auto& texts = scores.text_logprobs.emplace_back();
+    auto& texts = logprobs.emplace_back();
     for (const std::int32_t node : ends) {
       texts.push_back(path_logprobs[static_cast<std::size_t>(node)]);
     }
-    // A text that is written twice counts once.
-    std::vector<std::int32_t> distinct = ends;
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    std::vector<double> terms;
-    for (const std::int32_t node : distinct) {
-      terms.push_back(path_logprobs[static_cast<std::size_t>(node)]);
-    }
-    scores.label_logprobs.push_back(log_sum_exp(std::move(terms)));
   }
+  return logprobs;
+}
+
+LabelScores LabelTree::score(std::span<const double> node_logprobs) const {
+  std::vector<std::vector<double>> all = text_logprobs(node_logprobs);
+  std::vector<std::vector<double>> distinct(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::vector<std::int32_t>& ends = text_nodes_[i];
+    for (std::size_t j = 0; j < ends.size(); ++j) {
+      const auto before = ends.begin() + static_cast<std::ptrdiff_t>(j);
+      if (std::find(ends.begin(), before, ends[j]) == before) distinct[i].push_back(all[i][j]);
+    }
+  }
+  LabelScores scores = combine_texts(std::move(distinct));
+  scores.text_logprobs = std::move(all);
+  return scores;
+}
+
+LabelScores combine_texts(std::vector<std::vector<double>> text_logprobs) {
+  LabelScores scores;
+  for (const std::vector<double>& texts : text_logprobs) {
+    scores.label_logprobs.push_back(log_sum_exp(texts));
+  }
+  scores.text_logprobs = std::move(text_logprobs);
   std::vector<double> sorted = scores.label_logprobs;
   std::sort(sorted.begin(), sorted.end());
   const double largest = sorted.back();

@@ -42,6 +42,11 @@ struct LabelScores {
   std::vector<double> probabilities;               // [n_labels] softmax of label_logprobs
 };
 
+/// Labels' scores from the log-probabilities of their texts, [n_labels][distinct texts of the
+/// label]. No length normalization. Permuting the labels, or the texts in a label, permutes the
+/// result and changes no bit. Where no label has any probability, all get the same.
+LabelScores combine_texts(std::vector<std::vector<double>> text_logprobs);
+
 class LabelTree {
  public:
   static constexpr std::int32_t kRoot = 0;
@@ -69,9 +74,10 @@ class LabelTree {
   void set_child_logprobs(std::int32_t node, std::span<const float> logits,
                           std::span<double> node_logprobs) const;
 
-  /// From the log-probability of every node's token (the root's entry is not read). No length
-  /// normalization. Permuting the labels, or the texts in a label, permutes the result and changes
-  /// no bit. Where no label has any probability, all get the same.
+  /// The log-probability of each text, [n_labels][texts of the label], from that of every node's
+  /// token (the root's entry is not read).
+  std::vector<std::vector<double>> text_logprobs(std::span<const double> node_logprobs) const;
+  /// combine_texts() of text_logprobs(); a text that a label has twice counts once.
   LabelScores score(std::span<const double> node_logprobs) const;
 
  private:

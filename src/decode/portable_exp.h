@@ -9,16 +9,18 @@
 
 namespace munia::decode {
 
-/// Within 2 units in the last place of exp(x) for -700 <= x <= 0; 0 below -700 and for -inf.
-inline double portable_exp(double x) {
+inline constexpr double kLeastExponent = -700;
+
+/// Within 2 units in the last place of exp(x); only for -700 <= x <= 0. Without any comparison, so
+/// that loops over it vectorize.
+inline double portable_exp_in_range(double x) {
   constexpr double kLog2E = 1.4426950408889634;
   constexpr double kLn2High = 0x1.62e42fefa3800p-1;  // trailing zeros: k * kLn2High is exact
   constexpr double kLn2Low = 0x1.ef35793c76730p-45;
   constexpr double kRound = 0x1.8p52;  // adding it rounds to an integer, kept in the low bits
-  const double clamped = x < -700 ? -700 : x;
-  const double shifted = clamped * kLog2E + kRound;
+  const double shifted = x * kLog2E + kRound;
   const double k = shifted - kRound;
-  const double r = (clamped - k * kLn2High) - k * kLn2Low;  // |r| <= ln(2) / 2
+  const double r = (x - k * kLn2High) - k * kLn2Low;  // |r| <= ln(2) / 2
   // Taylor's series: the first left-out term is below 2^-57.
   double p = 1.0 / 6227020800;
   p = p * r + 1.0 / 479001600;
@@ -36,8 +38,10 @@ inline double portable_exp(double x) {
   p = p * r + 1.0;
   // p * 2^k by adding k to the exponent: the result stays normal since k >= -1010.
   const std::uint64_t exponent = std::bit_cast<std::uint64_t>(shifted) << 52;
-  const double result = std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) + exponent);
-  return x < -700 ? 0 : result;
+  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(p) + exponent);
 }
+
+/// The same for every x <= 0: 0 below -700 and for -inf.
+inline double portable_exp(double x) { return x < kLeastExponent ? 0 : portable_exp_in_range(x); }
 
 }  // namespace munia::decode

@@ -217,7 +217,7 @@ void Sampler::exponentiate() {
   for (std::size_t begin = 0; begin < candidates_.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, candidates_.size() - begin);
     for (std::size_t i = 0; i < n; ++i) block[i] = candidates_[begin + i].weight;
-    for (double& x : block) x = portable_exp(x);
+    for (double& x : block) x = portable_exp_in_range(x);
     for (std::size_t i = 0; i < n; ++i) candidates_[begin + i].weight = block[i];
   }
 }
@@ -233,11 +233,13 @@ void Sampler::select_candidates(std::span<const float> logits) {
   const double temperature = static_cast<double>(params_.temperature);
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float logit = logits[i];
-    if (!(logit >= threshold) || logit == kMinusInfinity) continue;
+    if (!(logit >= threshold)) continue;  // NaN as well
     // Equal to the largest first: inf - inf would be NaN.
     const double below =
         logit == largest ? 0 : static_cast<double>(logit) - static_cast<double>(largest);
-    candidates_.push_back({below / temperature, static_cast<std::int32_t>(i)});  // exp below
+    const double exponent = below / temperature;
+    if (exponent < kLeastExponent) continue;  // never drawn: 10^-304 of the largest
+    candidates_.push_back({exponent, static_cast<std::int32_t>(i)});
   }
   exponentiate();
   if (params_.top_p < 1) keep_top_p();
@@ -279,7 +281,7 @@ std::int32_t Sampler::pick(std::span<float> logits) {
     const double target = random_.next_double() * total;
     double sum = 0;
     for (const Candidate& c : candidates_) {
-      if (c.weight > 0) id = c.id;  // rounding may leave the sum below the target: the last one
+      id = c.id;  // the last one where rounding leaves the sum below the target
       sum += c.weight;
       if (sum > target) break;
     }

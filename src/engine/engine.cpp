@@ -206,9 +206,13 @@ class Engine::Loop {
           kv_tokens_in_use_ + kv_tokens > capacity) {
         return;
       }
-      kv_tokens_in_use_ += kv_tokens;
-      active_.push_back({make_run_for(std::move(next.job)), std::move(next.ticket), kv_tokens,
-                         next.submitted, Clock::now(), std::nullopt});
+      if (Result<std::unique_ptr<Run>> run = make_run_for(std::move(next.job))) {
+        kv_tokens_in_use_ += kv_tokens;
+        active_.push_back({*std::move(run), std::move(next.ticket), kv_tokens, next.submitted,
+                           Clock::now(), std::nullopt});
+      } else {
+        next.ticket->finish(run.error());
+      }
       queue_.pop_front();
     }
   }
@@ -219,14 +223,12 @@ class Engine::Loop {
     return n_pages * kernels::kPageTokens;
   }
 
-  std::unique_ptr<Run> make_run_for(Job job) {
+  Result<std::unique_ptr<Run>> make_run_for(Job job) {
     if (auto* generate = std::get_if<GenerateJob>(&job)) {
       return make_run(bundle_, kv_pool_, std::move(*generate), options_.kv_cache);
     }
-    if (auto* score = std::get_if<ScoreJob>(&job)) {
-      return make_run(bundle_, kv_pool_, std::move(*score));
-    }
-    return make_run(bundle_, kv_pool_, std::move(std::get<LogitsJob>(job)));
+    if (auto* score = std::get_if<ScoreJob>(&job)) return make_run(kv_pool_, std::move(*score));
+    return make_run(kv_pool_, std::move(std::get<LogitsJob>(job)));
   }
 
   static Error cancelled_error() { return {ErrorCode::kCancelled, "the job was cancelled"}; }

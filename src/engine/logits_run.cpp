@@ -41,8 +41,7 @@ class LogitsRun : public Run {
 
 }  // namespace
 
-std::unique_ptr<Run> make_run(const ModelBundle& /*bundle*/, std::shared_ptr<model::KvPool> pool,
-                              LogitsJob job) {
+std::unique_ptr<Run> make_run(std::shared_ptr<model::KvPool> pool, LogitsJob job) {
   return std::make_unique<LogitsRun>(std::move(pool), std::move(job));
 }
 

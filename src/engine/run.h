@@ -48,11 +48,11 @@ class Run {
 /// Most KV tokens that a job can hold at once, over all its sequences and rounded up to pages.
 std::int64_t max_kv_tokens(const Job& job, std::int64_t context);
 
+/// kInvalidArgument when the continuations do not make a tree (none, an empty one, too many
+/// tokens).
+Result<std::unique_ptr<Run>> make_run(std::shared_ptr<model::KvPool> pool, ScoreJob job);
 std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
                               GenerateJob job, bool kv_cache);
-std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
-                              ScoreJob job);
-std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
-                              LogitsJob job);
+std::unique_ptr<Run> make_run(std::shared_ptr<model::KvPool> pool, LogitsJob job);
 
 }  // namespace munia::engine

@@ -3,30 +3,22 @@
 // without a fork is one slice of a batch; branches of a fork run side by side.
 #include <algorithm>
 
+#include "decode/labels.h"
 #include "engine/run.h"
 
 namespace munia::engine {
 namespace {
 
-constexpr std::size_t kRoot = 0;
-
-struct Node {
-  std::int32_t token = 0;  // the root has none
-  std::size_t parent = kRoot;
-  std::vector<std::size_t> children;
-  double logprob = 0;  // of token, given all before it
-};
+using decode::LabelTree;
 
 class ScoreRun : public Run {
  public:
-  ScoreRun(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool, ScoreJob job)
-      : kernels_(bundle.model->kernels()), n_prompt_(job.prompt.size()) {
-    for (const std::vector<std::int32_t>& continuation : job.continuations) {
-      leaves_.push_back(insert(continuation));
-    }
-    auto prompt = std::make_unique<Branch>(
-        Branch{{std::move(job.prompt), model::KvCache(std::move(pool))}, {kRoot}});
-    branches_.push_back(std::move(prompt));
+  ScoreRun(std::shared_ptr<model::KvPool> pool, ScoreJob job, LabelTree tree)
+      : n_prompt_(job.prompt.size()),
+        tree_(std::move(tree)),
+        node_logprobs_(tree_.nodes().size(), 0.0) {
+    branches_.push_back(std::make_unique<Branch>(
+        Branch{{std::move(job.prompt), model::KvCache(std::move(pool))}, {LabelTree::kRoot}}));
   }
 
   void collect(std::vector<Sequence*>& sequences) override {
@@ -38,14 +30,8 @@ class ScoreRun : public Run {
   void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) override {
     const Branch& branch = branch_of(sequence);
     const std::size_t from_end = sequence.tokens.size() - 1 - static_cast<std::size_t>(index);
-    const Node& node = nodes_[branch.chain[branch.chain.size() - 1 - from_end]];
-    if (node.children.empty()) return;
-    const double log_sum =
-        kernels_.log_sum_exp(logits.data(), static_cast<std::int64_t>(logits.size()));
-    for (const std::size_t child : node.children) {
-      nodes_[child].logprob =
-          static_cast<double>(logits[static_cast<std::size_t>(nodes_[child].token)]) - log_sum;
-    }
+    tree_.set_child_logprobs(branch.chain[branch.chain.size() - 1 - from_end], logits,
+                             node_logprobs_);
   }
 
   Status end_step() override {
@@ -63,13 +49,8 @@ class ScoreRun : public Run {
 
   JobResult take_result(const Timings& timings) override {
     ScoreResult result;
-    for (std::size_t leaf : leaves_) {
-      double sum = 0;
-      for (std::size_t node = leaf; node != kRoot; node = nodes_[node].parent) {
-        sum += nodes_[node].logprob;
-      }
-      result.logprobs.push_back(sum);
-    }
+    // All continuations are the texts of one label.
+    result.logprobs = std::move(tree_.text_logprobs(node_logprobs_).front());
     result.usage.prompt_tokens = static_cast<std::int64_t>(n_prompt_);
     result.timings = timings;
     return result;
@@ -80,25 +61,8 @@ class ScoreRun : public Run {
   // stands for the root.
   struct Branch {
     Sequence sequence;
-    std::vector<std::size_t> chain;
+    std::vector<std::int32_t> chain;
   };
-
-  std::size_t insert(const std::vector<std::int32_t>& continuation) {
-    std::size_t at = kRoot;
-    for (const std::int32_t token : continuation) {
-      const auto known =
-          std::find_if(nodes_[at].children.begin(), nodes_[at].children.end(),
-                       [&](std::size_t child) { return nodes_[child].token == token; });
-      if (known != nodes_[at].children.end()) {
-        at = *known;
-        continue;
-      }
-      nodes_.push_back({token, at, {}, 0});
-      nodes_[at].children.push_back(nodes_.size() - 1);
-      at = nodes_.size() - 1;
-    }
-    return at;
-  }
 
   const Branch& branch_of(const Sequence& sequence) const {
     const auto found = std::find_if(branches_.begin(), branches_.end(), [&](const auto& branch) {
@@ -108,23 +72,26 @@ class ScoreRun : public Run {
     return **found;
   }
 
-  bool has_children(std::size_t node) const { return !nodes_[node].children.empty(); }
+  const decode::LabelNode& node(std::int32_t index) const {
+    return tree_.nodes()[static_cast<std::size_t>(index)];
+  }
 
   // Branches for what follows the end of a computed one; the last of them takes its KV cache.
   Status grow(Branch& parent, std::vector<std::unique_ptr<Branch>>& out) {
-    std::vector<std::size_t> starts;
-    for (const std::size_t child : nodes_[parent.chain.back()].children) {
-      if (has_children(child)) starts.push_back(child);
+    std::vector<std::int32_t> starts;
+    for (const std::int32_t child : node(parent.chain.back()).children) {
+      if (!node(child).children.empty()) starts.push_back(child);
     }
     for (std::size_t i = 0; i < starts.size(); ++i) {
       const bool last = i + 1 == starts.size();
       std::vector<std::int32_t> tokens =
           last ? std::move(parent.sequence.tokens) : parent.sequence.tokens;
-      std::vector<std::size_t> chain;
-      for (std::size_t node = starts[i];; node = nodes_[node].children[0]) {
-        chain.push_back(node);
-        tokens.push_back(nodes_[node].token);
-        if (nodes_[node].children.size() != 1 || !has_children(nodes_[node].children[0])) break;
+      std::vector<std::int32_t> chain;
+      for (std::int32_t at = starts[i];; at = node(at).children[0]) {
+        chain.push_back(at);
+        tokens.push_back(node(at).token);
+        const std::vector<std::int32_t>& children = node(at).children;
+        if (children.size() != 1 || node(children[0]).children.empty()) break;
       }
       if (last) {
         out.push_back(std::make_unique<Branch>(
@@ -138,18 +105,19 @@ class ScoreRun : public Run {
     return {};
   }
 
-  const kernels::Kernels& kernels_;
   std::size_t n_prompt_;
-  std::vector<Node> nodes_ = {Node{}};
-  std::vector<std::size_t> leaves_;  // per continuation
+  LabelTree tree_;
+  std::vector<double> node_logprobs_;  // per node of the tree
   std::vector<std::unique_ptr<Branch>> branches_;
 };
 
 }  // namespace
 
-std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
-                              ScoreJob job) {
-  return std::make_unique<ScoreRun>(bundle, std::move(pool), std::move(job));
+Result<std::unique_ptr<Run>> make_run(std::shared_ptr<model::KvPool> pool, ScoreJob job) {
+  const decode::LabelTokens continuations = job.continuations;
+  MUNIA_ASSIGN_OR_RETURN(LabelTree tree, LabelTree::build(std::span(&continuations, 1)));
+  return std::unique_ptr<Run>(
+      std::make_unique<ScoreRun>(std::move(pool), std::move(job), std::move(tree)));
 }
 
 }  // namespace munia::engine

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
-#include <cmath>
 #include <deque>
 #include <mutex>
 
@@ -51,29 +50,6 @@ Status check_text(std::string_view text) {
   return {};
 }
 
-bool begins_with(const std::vector<std::int32_t>& ids, const std::vector<std::int32_t>& start) {
-  return start.size() <= ids.size() && std::equal(start.begin(), start.end(), ids.begin());
-}
-
-bool any_begins_another(const std::vector<std::vector<std::int32_t>>& texts) {
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    for (std::size_t j = 0; j < texts.size(); ++j) {
-      if (i != j && begins_with(texts[i], texts[j])) return true;
-    }
-  }
-  return false;
-}
-
-// log(sum(exp(values))), added up from the smallest, so that their order does not matter.
-double log_sum_exp(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const double max = values.back();
-  if (std::isinf(max)) return max;
-  double sum = 0;
-  for (const double value : values) sum += std::exp(value - max);
-  return max + std::log(sum);
-}
-
 // The label that the decoded text names first; of two at the same place the longer.
 const Label* find_label(const Task& task, const std::string& raw) {
   const Label* best = nullptr;
@@ -103,28 +79,24 @@ Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
                                               "\" needs a chat template and the model has none; "
                                               "use the task sentiment-raw"};
   }
-  for (std::size_t i = 0; i < classifier.task_.labels.size(); ++i) {
-    for (const std::string& text : classifier.task_.labels[i].texts) {
+  for (const Label& label : classifier.task_.labels) {
+    decode::LabelTokens& tokens = classifier.label_tokens_.emplace_back();
+    for (const std::string& text : label.texts) {
       MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> ids, bundle.tokenizer->encode(text));
-      if (ids.empty()) {
-        return Error{ErrorCode::kInvalidArgument, "label text \"" + text + "\" of task \"" +
-                                                      classifier.task_.name + "\" has no tokens"};
-      }
-      classifier.continuations_.push_back(std::move(ids));
-      classifier.continuation_label_.push_back(i);
+      tokens.push_back(std::move(ids));
     }
+    std::sort(tokens.begin(), tokens.end());
+    tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
   }
-  if (any_begins_another(classifier.continuations_)) {
+  if (decode::any_is_prefix(classifier.label_tokens_)) {
     std::vector<std::int32_t> end = bundle.turn_end;
     if (end.empty() && !bundle.eos_ids.empty()) end = {bundle.eos_ids.front()};
-    for (std::vector<std::int32_t>& ids : classifier.continuations_) {
-      ids.insert(ids.end(), end.begin(), end.end());
-    }
-    if (any_begins_another(classifier.continuations_)) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "two label texts of task \"" + classifier.task_.name +
-                       "\" have the same tokens, or one begins the other"};
-    }
+    for (const std::int32_t id : end) decode::append_token(classifier.label_tokens_, id);
+  }
+  // Built here only to refuse labels that cannot be told apart.
+  if (const auto tree = decode::LabelTree::build(classifier.label_tokens_); !tree) {
+    return Error{tree.error().code,
+                 "task \"" + classifier.task_.name + "\": " + tree.error().message};
   }
   return classifier;
 }
@@ -143,7 +115,9 @@ Result<Classifier::Pending> Classifier::submit(std::string_view text) const {
   if (task_.method == Method::kScore) {
     engine::ScoreJob job;
     job.prompt = std::move(prompt);
-    job.continuations = continuations_;
+    for (const decode::LabelTokens& texts : label_tokens_) {
+      job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
+    }
     MUNIA_ASSIGN_OR_RETURN(pending.ticket, engine_->submit(std::move(job)));
   } else {
     engine::GenerateJob job;
@@ -170,17 +144,18 @@ Result<Classification> Classifier::finish(const Pending& pending) const {
   const auto& scored = std::get<engine::ScoreResult>(result);
   out.usage = scored.usage;
   out.timings = scored.timings;
-  std::vector<std::vector<double>> by_label(task_.labels.size());
-  for (std::size_t i = 0; i < scored.logprobs.size(); ++i) {
-    by_label[continuation_label_[i]].push_back(scored.logprobs[i]);
+  std::vector<std::vector<double>> text_logprobs;
+  auto next = scored.logprobs.begin();
+  for (const decode::LabelTokens& texts : label_tokens_) {
+    const auto end = next + static_cast<std::ptrdiff_t>(texts.size());
+    text_logprobs.emplace_back(next, end);
+    next = end;
   }
-  std::vector<double> logprobs;
-  for (std::vector<double>& texts : by_label) logprobs.push_back(log_sum_exp(std::move(texts)));
-  const double total = log_sum_exp(logprobs);
+  const decode::LabelScores scores = decode::combine_texts(std::move(text_logprobs));
   std::size_t best = 0;
-  for (std::size_t i = 0; i < logprobs.size(); ++i) {
-    out.probabilities.emplace_back(task_.labels[i].name, std::exp(logprobs[i] - total));
-    if (logprobs[i] > logprobs[best]) best = i;
+  for (std::size_t i = 0; i < scores.label_logprobs.size(); ++i) {
+    out.probabilities.emplace_back(task_.labels[i].name, scores.probabilities[i]);
+    if (scores.label_logprobs[i] > scores.label_logprobs[best]) best = i;
   }
   out.label = task_.labels[best].name;
   out.emoji = task_.labels[best].emoji;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "decode/labels.h"
 #include "engine/engine.h"
 #include "tasks/task.h"
 
@@ -50,8 +51,7 @@ class Classifier {
   Classifier(engine::Engine& engine, Task task) : engine_(&engine), task_(std::move(task)) {}
   engine::Engine* engine_;
   Task task_;
-  std::vector<std::vector<std::int32_t>> continuations_;  // one per label text
-  std::vector<std::size_t> continuation_label_;           // index of its label
+  std::vector<decode::LabelTokens> label_tokens_;  // [n_labels]
 };
 
 struct PredictOptions {
