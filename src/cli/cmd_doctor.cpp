@@ -147,29 +147,29 @@ void Doctor::model_file(const std::filesystem::path& path) {
 }
 
 void Doctor::model() {
-  const std::string& name = context_.settings.model();
-  const Result<std::string> found = hub::resolve(name, context_.hub);
-  if (!found) {
-    const bool asked = context_.settings.value("model").origin != Origin::kDefault;
-    if (asked) fail(ExitStatus::kCannotLoad, found.error().message);
+  std::string found;
+  try {
+    found = find_model_path(context_, context_.settings.model());
+  } catch (const CommandFailure& failure) {
+    if (context_.settings.value("model").origin != Origin::kDefault) throw;
     report("model",
            lang_.pick("none here; the tests that need one are left out",
                       "本机没有模型；需要模型的检查已略过"),
-           found.error().message);
+           failure.what());
     return;
   }
   namespace fs = std::filesystem;
-  report("model", *found);
+  report("model", found);
   std::error_code error;
   std::vector<fs::path> files;
-  if (fs::is_directory(*found, error)) {
-    for (fs::directory_iterator entry(*found, error), end; !error && entry != end;
+  if (fs::is_directory(found, error)) {
+    for (fs::directory_iterator entry(found, error), end; !error && entry != end;
          entry.increment(error)) {
       std::error_code ignored;
       if (entry->is_regular_file(ignored)) files.push_back(entry->path());
     }
   } else {
-    files.emplace_back(*found);
+    files.emplace_back(found);
   }
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) model_file(file);

@@ -127,6 +127,15 @@ Threads choose_threads(const Context& context) {
 
 std::string find_model_path(const Context& context, const std::string& model) {
   Result<std::string> path = hub::resolve(model, context.hub);
+  const bool unnamed = context.settings.value("model").origin == Origin::kDefault &&
+                       model == context.settings.model();
+  if (!path && unnamed) {
+    // Nobody named a model: the one that `pull --default` settled on, and it says which that is.
+    if (const Result<hub::InstalledModel> settled = hub::find_default(context.hub)) {
+      print_note(hub::describe(*settled));
+      return settled->path;
+    }
+  }
   if (!path) fail(ExitStatus::kCannotLoad, path.error().message);
   return *std::move(path);
 }
