@@ -11,7 +11,7 @@
 #include "cli/input.h"
 #include "cli/json_writer.h"
 #include "cli/label_statistics.h"
-#include "cli/self_test.h"
+#include "cli/self_check.h"
 #include "cli/settings.h"
 #include "cli/system_info.h"
 

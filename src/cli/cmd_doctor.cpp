@@ -9,7 +9,7 @@
 #include "base/sha256.h"
 #include "cli/commands.h"
 #include "cli/json_writer.h"
-#include "cli/self_test.h"
+#include "cli/self_check.h"
 #include "cli/session.h"
 #include "cli/system_info.h"
 

@@ -70,6 +70,7 @@ CommandSpec& CommandSpec::option(const char* names, std::vector<std::string>& ou
           lang_.pick(help_en, help_zh))
       ->type_name(value_name)
       ->expected(1)
+      ->allow_extra_args(false)  // one value each time; a text may follow
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   return *this;
 }

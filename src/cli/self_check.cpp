@@ -1,4 +1,4 @@
-#include "cli/self_test.h"
+#include "cli/self_check.h"
 
 #include <cstring>
 #include <random>
