@@ -88,6 +88,10 @@ Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
 /// result: the one line that says which model really runs.
 Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbacks& callbacks = {});
 
+/// The default model that an earlier pull_default settled on, if it is still here; kNotFound
+/// otherwise, with the `munia pull` line to type. Never fetches.
+Result<InstalledModel> find_default(const HubOptions& options);
+
 /// Copies (by hard link where the file system can) a model directory, a .gguf or a .munia file into
 /// the home as `name`. kInvalidArgument when the name is taken or not [A-Za-z0-9._-]+, kNotFound
 /// when `path` does not exist.

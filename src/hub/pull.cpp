@@ -288,6 +288,12 @@ Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbac
   return no_source_error(std::string(kDefaultModel), reasons);
 }
 
+Result<InstalledModel> find_default(const HubOptions& options) {
+  MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
+  if (auto settled = settled_default(home)) return *std::move(settled);
+  return Error{ErrorCode::kNotFound, "no default model is here; type: munia pull --default"};
+}
+
 Result<InstalledModel> pull_local(const std::string& path, const std::string& name,
                                   const HubOptions& options, const PullCallbacks& callbacks) {
   if (!valid_name(name)) {

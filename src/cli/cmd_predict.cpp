@@ -1,0 +1,113 @@
+// munia predict: the feeling of a text and a reply to it, in one call.
+#include <memory>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/task_options.h"
+
+namespace munia::cli {
+namespace {
+
+struct PredictFlags {
+  TaskOptions task;
+  TextOptions text;
+  std::int64_t max_tokens = 128;
+  float repetition_penalty = 1;
+  std::vector<std::string> stops;
+  bool no_reply = false;
+};
+
+std::string emotion_line(const tasks::Classification& emotion) {
+  const std::string prefix = emotion.emoji.empty() ? "" : emotion.emoji + " ";
+  return prefix + "LLM 情感判断: " + (emotion.label ? *emotion.label : emotion.raw);
+}
+
+std::string prediction_json(const std::string& text, const tasks::Prediction& prediction) {
+  JsonWriter writer;
+  writer.begin_object().field("text", text);
+  writer.key("emotion");
+  if (prediction.emotion.label) {
+    writer.value(*prediction.emotion.label);
+  } else {
+    writer.null().field("raw", prediction.emotion.raw);
+  }
+  writer.key("probabilities");
+  write_probabilities(writer, prediction.emotion);
+  if (prediction.reply) {
+    writer.field("reply", *prediction.reply).field("finish_reason", prediction.finish_reason);
+  } else {
+    writer.key("reply").null().key("finish_reason").null();
+  }
+  writer.key("usage").begin_object();
+  writer.field("prompt_tokens", prediction.usage.prompt_tokens)
+      .field("cached_tokens", prediction.usage.cached_tokens)
+      .field("completion_tokens", prediction.usage.completion_tokens)
+      .end_object();
+  writer.key("timings").begin_object().field("emotion_ms", round_ms(prediction.emotion_ms));
+  if (prediction.reply) {
+    writer.field("first_token_ms", round_ms(prediction.first_token_ms));
+  } else {
+    writer.key("first_token_ms").null();
+  }
+  writer.field("total_ms", round_ms(prediction.total_ms)).end_object().end_object();
+  return writer.text();
+}
+
+ExitStatus run_predict(const Context& context, const PredictFlags& flags) {
+  const tasks::Task task = choose_task(context, flags.task);
+  std::optional<Session> session;
+  std::optional<tasks::Classifier> classifier;
+  bool first = true;
+  const auto predict_one = [&](const InputText& input) {
+    check_text(context, *classifier, *session->engine, input);
+    tasks::PredictOptions options;
+    options.max_tokens = flags.max_tokens;
+    options.sampling.repetition_penalty = flags.repetition_penalty;
+    options.stops = flags.stops;
+    options.reply = !flags.no_reply;
+    if (!context.json) {
+      options.on_emotion = [&](const tasks::Classification& emotion) {
+        if (!first) context.out->line("");
+        context.out->line(emotion_line(emotion));
+        if (!flags.no_reply) context.out->piece("LLM 对话回复: ");
+      };
+      options.on_text = [&](std::string_view piece) { context.out->piece(piece); };
+    }
+    Result<tasks::Prediction> prediction =
+        tasks::predict(*session->engine, *classifier, input.text, options);
+    context.out->end_line();
+    const tasks::Prediction done = value_or_fail(std::move(prediction), input.where);
+    if (context.json) context.out->line(prediction_json(input.text, done));
+    first = false;
+  };
+  for_each_group(context, flags.text, 1, [&](const std::vector<InputText>& group) {
+    check_not_blank(context, group.front());  // before a model is loaded for nothing
+    if (!session) {
+      session = open_session(context);
+      classifier = make_classifier(*session->engine, task);
+    }
+    for (const InputText& input : group) predict_one(input);
+  });
+  return ExitStatus::kDone;
+}
+
+}  // namespace
+
+void add_predict(CommandLine& line, Context& context) {
+  CommandSpec& spec = line.command("predict", "the feeling of a text and a reply to it",
+                                   "判断文本的情感并作出回复");
+  const auto flags = std::make_shared<PredictFlags>();
+  describe_text_options(spec, flags->text);
+  describe_task_options(spec, flags->task);
+  spec.integer("--max-tokens", flags->max_tokens, 1, 1 << 20, "most tokens of the reply",
+               "回复的最大词元数");
+  spec.number("--repetition-penalty", flags->repetition_penalty, 0.01F, 10,
+              "of the reply, as in transformers", "回复的重复惩罚，同 transformers");
+  spec.option("--stop", flags->stops, "TEXT", "ends the reply; may be given several times",
+              "遇到即结束回复；可多次给出");
+  spec.flag("--no-reply", flags->no_reply, "the feeling only", "只判断情感");
+  spec.run([&context, flags] { return run_predict(context, *flags); });
+}
+
+}  // namespace munia::cli

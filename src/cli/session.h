@@ -1,0 +1,41 @@
+// A model made ready for a command: found by name or path, checked against the memory limit,
+// loaded, with an engine around it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/cpu_topology.h"
+#include "cli/context.h"
+#include "engine/engine.h"
+
+namespace munia::cli {
+
+struct Threads {
+  int n = 1;
+  std::vector<int> cpus;  // empty: not bound
+  std::string reason;     // one line
+};
+/// --threads and --cpus, or what the machine allows. Fails with status 2 at CPUs that this process
+/// may not use.
+Threads choose_threads(const Context& context);
+
+struct Session {
+  std::shared_ptr<const engine::ModelBundle> bundle;
+  std::unique_ptr<engine::Engine> engine;
+  Threads threads;
+};
+
+/// The path of --model. Fails with status 3; for a catalogue name the message holds the pull line.
+std::string find_model_path(const Context& context, const std::string& model);
+/// Loads the model. Fails with status 3 when it cannot be loaded or does not fit --max-memory.
+Session open_session(const Context& context);
+/// The same with another model than --model (eval --compare-model).
+Session open_session(const Context& context, const std::string& model);
+/// Tokenizer and template only.
+std::shared_ptr<const engine::ModelBundle> open_text(const Context& context);
+
+/// Bytes as "943.1 MiB".
+std::string show_bytes(std::uint64_t bytes);
+
+}  // namespace munia::cli

@@ -1,0 +1,265 @@
+#include "cli/settings.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <toml.hpp>
+#include <utility>
+
+#include "base/cpu_topology.h"
+#include "base/mapped_file.h"
+#include "cli/exit_status.h"
+
+namespace munia::cli {
+namespace {
+
+constexpr SettingInfo kSettings[] = {
+    {"model", "--model", "MUNIA_MODEL", "qwen1.5-0.5b-chat", "M",
+     "model: a directory, a .gguf file or a name of `munia models`",
+     "模型：目录、.gguf 文件或 `munia models` 中的名字"},
+    {"threads", "--threads", "MUNIA_THREADS", "auto", "N",
+     "threads for computing (auto: cores that affinity and container quota allow)",
+     "计算线程数（auto：按亲和性与容器配额允许的核数）"},
+    {"cpus", "--cpus", "MUNIA_CPUS", "", "LIST", "bind threads to these CPUs, for example 0,2-3",
+     "把线程绑定到这些 CPU，例如 0,2-3"},
+    {"spin_us", "--spin-us", "MUNIA_SPIN_US", "50", "N",
+     "microseconds that a thread waits actively before it sleeps", "线程休眠前主动等待的微秒数"},
+    {"context", "--context", "MUNIA_CONTEXT", "auto", "N",
+     "positions of a conversation (auto: the model's own, at most 4,096)",
+     "上下文长度（auto：模型自身的长度，最多 4096）"},
+    {"max_memory", "--max-memory", "MUNIA_MAX_MEMORY", "", "BYTES",
+     "limit for weights, KV and caches, for example 1500M",
+     "权重、KV 和缓存的内存上限，例如 1500M"},
+    {"kv_cache", "--kv-cache", "MUNIA_KV_CACHE", "on", "on|off",
+     "off: every token computes its whole past again", "off：每个词元都重新计算全部前文"},
+    {"prefill_chunk", "--prefill-chunk", "MUNIA_PREFILL_CHUNK", "512", "N",
+     "most prompt tokens computed in one step", "一步最多计算的提示词元数"},
+    {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact", "arithmetic of the weights",
+     "权重的计算方式"},
+    {"isa", "--isa", "MUNIA_ISA", "auto", "NAME",
+     "instruction set to use: see `munia doctor` (auto: the best)",
+     "使用的指令集：见 `munia doctor`（auto：最好的）"},
+    {"offline", "--offline", "MUNIA_OFFLINE", "off", "", "never open a network connection",
+     "绝不打开网络连接"},
+    {"encoding", "--encoding", "MUNIA_ENCODING", "utf-8", "utf-8|gb18030", "encoding of text input",
+     "输入文本的编码"},
+    {"lang", "--lang", "MUNIA_LANG", "auto", "zh|en", "language of messages (auto: by LANG)",
+     "提示语言（auto：按 LANG）"},
+};
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+bool is_on(std::string_view text) {
+  return text == "on" || text == "true" || text == "1" || text == "yes";
+}
+bool is_off(std::string_view text) {
+  return text == "off" || text == "false" || text == "0" || text == "no" || text.empty();
+}
+
+std::string default_config_path(const ReadEnvironment& environment) {
+  const auto xdg = environment("XDG_CONFIG_HOME");
+  if (xdg && xdg->starts_with('/')) return *xdg + "/munia/config.toml";
+  const auto home = environment("HOME");
+  return home && !home->empty() ? *home + "/.config/munia/config.toml" : "";
+}
+
+std::string toml_text(const toml::value& value, const std::string& key, const std::string& path,
+                      Lang lang) {
+  if (value.is_string()) return value.as_string().str;
+  if (value.is_integer()) return std::to_string(value.as_integer());
+  if (value.is_boolean()) return value.as_boolean() ? "on" : "off";
+  fail(ExitStatus::kCannotLoad, lang.tr("{}: {} must be a string, an integer or true/false",
+                                        "{}：{} 应当是字符串、整数或 true/false", path, key));
+}
+
+std::map<std::string, std::string> read_config(const std::string& path, Lang lang) {
+  const Result<std::string> content = read_file(path, kMaxConfigBytes);
+  if (!content) fail(ExitStatus::kCannotLoad, content.error().message);
+  std::map<std::string, std::string> out;
+  try {
+    std::istringstream stream(*content);
+    const toml::value root = toml::parse(stream, path);
+    for (const auto& [key, value] : root.as_table()) {
+      const bool known = std::any_of(std::begin(kSettings), std::end(kSettings),
+                                     [&](const SettingInfo& info) { return key == info.key; });
+      if (!known) {
+        std::string names;
+        for (const SettingInfo& info : kSettings) names += std::string(" ") + info.key;
+        fail(ExitStatus::kCannotLoad, lang.tr("{}: line {}: unknown setting {}; known are:{}",
+                                              "{}：第 {} 行：未知的设置 {}；可用的有：{}", path,
+                                              value.location().line(), key, names));
+      }
+      out[key] = toml_text(value, key, path, lang);
+    }
+  } catch (const toml::exception& error) {
+    std::string what = error.what();
+    fail(ExitStatus::kCannotLoad,
+         lang.tr("{}: line {}, column {}: not valid TOML: {}",
+                 "{}：第 {} 行第 {} 列不是合法的 TOML：{}", path, error.location().line(),
+                 error.location().column(), what.substr(0, what.find('\n'))));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::span<const SettingInfo> setting_infos() { return kSettings; }
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<std::uint64_t> parse_bytes(std::string_view text) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (unit.ends_with("iB")) unit.remove_suffix(2);
+  if (unit.ends_with("B")) unit.remove_suffix(1);
+  int shift = 0;
+  if (unit == "K" || unit == "k") shift = 10;
+  if (unit == "M" || unit == "m") shift = 20;
+  if (unit == "G" || unit == "g") shift = 30;
+  if (shift == 0 && !unit.empty()) return std::nullopt;
+  if (number > (UINT64_MAX >> shift)) return std::nullopt;
+  return number << shift;
+}
+
+Lang detect_lang(const std::string& flag, const ReadEnvironment& environment) {
+  if (!flag.empty()) return Lang(flag == "zh");
+  for (const char* name : {"MUNIA_LANG", "LC_ALL", "LC_MESSAGES", "LANG"}) {
+    const auto value = environment(name);
+    if (value && !value->empty()) return Lang(value->starts_with("zh"));
+  }
+  return Lang(false);
+}
+
+Settings Settings::resolve(const std::map<std::string, std::string>& flags,
+                           const std::optional<std::string>& config_flag,
+                           const ReadEnvironment& environment, Lang lang) {
+  Settings settings;
+  std::map<std::string, std::string> config;
+  std::optional<std::string> path = config_flag ? config_flag : environment("MUNIA_CONFIG");
+  if (path && path->empty()) path.reset();
+  if (path) {
+    settings.config_path_ = *path;
+  } else if (const std::string usual = default_config_path(environment);
+             !usual.empty() && access(usual.c_str(), F_OK) == 0) {
+    settings.config_path_ = usual;
+  }
+  if (!settings.config_path_.empty()) config = read_config(settings.config_path_, lang);
+
+  for (const SettingInfo& info : kSettings) {
+    Value value{info.fallback, Origin::kDefault};
+    if (const auto flag = flags.find(info.key); flag != flags.end()) {
+      value = {flag->second, Origin::kFlag};
+    } else if (const auto variable = environment(info.environment);
+               variable && !variable->empty()) {
+      value = {*variable, Origin::kEnvironment};
+    } else if (const auto entry = config.find(info.key); entry != config.end()) {
+      value = {entry->second, Origin::kConfigFile};
+    }
+    const bool is_switch =
+        info.key == std::string_view("offline") || info.key == std::string_view("kv_cache");
+    if (is_switch && is_on(value.text)) value.text = "on";
+    if (is_switch && is_off(value.text)) value.text = "off";
+    settings.values_[info.key] = value;
+  }
+  settings.check(lang);
+  return settings;
+}
+
+const Settings::Value& Settings::value(std::string_view key) const {
+  const auto entry = values_.find(key);
+  MUNIA_CHECK(entry != values_.end());
+  return entry->second;
+}
+
+std::string Settings::origin_text(std::string_view key) const {
+  const Origin origin = value(key).origin;
+  for (const SettingInfo& info : kSettings) {
+    if (key != info.key) continue;
+    if (origin == Origin::kFlag) return info.flag;
+    if (origin == Origin::kEnvironment) return info.environment;
+  }
+  return origin == Origin::kConfigFile ? config_path_ : "default";
+}
+
+void Settings::reject(std::string_view key, const std::string& why, Lang lang) const {
+  const std::string origin = origin_text(key);
+  const std::string name =
+      value(key).origin == Origin::kConfigFile ? origin + ": " + std::string(key) : origin;
+  fail(ExitStatus::kUsage, lang.tr("{} {}: {}", "{} {}：{}", name, value(key).text, why));
+}
+
+void Settings::check(Lang lang) const {
+  const auto in_range = [&](std::string_view key, std::int64_t low, std::int64_t high) {
+    const auto number = parse_integer(value(key).text);
+    if (number && *number >= low && *number <= high) return;
+    reject(key, lang.tr("must be an integer from {} to {}", "应当是 {} 到 {} 的整数", low, high),
+           lang);
+  };
+  const auto one_of = [&](std::string_view key, std::initializer_list<std::string_view> choices) {
+    if (std::find(choices.begin(), choices.end(), value(key).text) != choices.end()) return;
+    std::string list;
+    for (const std::string_view choice : choices) {
+      list += (list.empty() ? "" : ", ") + std::string(choice);
+    }
+    reject(key, lang.tr("must be one of {}", "应当是以下之一：{}", list), lang);
+  };
+  if (value("threads").text != "auto") in_range("threads", 1, 1024);
+  if (value("context").text != "auto") in_range("context", 2, 1 << 20);
+  in_range("spin_us", 0, 1000000);
+  in_range("prefill_chunk", 1, 8192);
+  one_of("kv_cache", {"on", "off"});
+  one_of("offline", {"on", "off"});
+  one_of("lang", {"auto", "zh", "en"});
+  one_of("encoding", {"utf-8", "utf8", "UTF-8", "gb18030", "GB18030", "gbk", "GBK"});
+  if (!value("cpus").text.empty() && parse_cpu_list(value("cpus").text).empty()) {
+    reject("cpus", lang.tr("must be a list of CPUs such as 0,2-3", "应当是 CPU 列表，例如 0,2-3"),
+           lang);
+  }
+  if (!value("max_memory").text.empty() && !parse_bytes(value("max_memory").text)) {
+    reject("max_memory",
+           lang.tr("must be a number of bytes such as 1500000000, 1500M or 2G",
+                   "应当是字节数，例如 1500000000、1500M 或 2G"),
+           lang);
+  }
+  const std::string& weights = value("weights").text;
+  if (weights == "int8" || weights == "int4") {
+    reject("weights",
+           lang.tr("not available yet; this version computes with exact weights only",
+                   "尚未提供；当前版本只支持 exact 权重"),
+           lang);
+  }
+  one_of("weights", {"exact"});
+  if (model().empty()) reject("model", lang.tr("names no model", "没有给出模型"), lang);
+}
+
+std::optional<int> Settings::threads() const {
+  const auto number = parse_integer(value("threads").text);
+  return number ? std::optional<int>(static_cast<int>(*number)) : std::nullopt;
+}
+std::vector<int> Settings::cpus() const { return parse_cpu_list(value("cpus").text); }
+std::int64_t Settings::spin_us() const { return *parse_integer(value("spin_us").text); }
+std::int64_t Settings::context() const { return parse_integer(value("context").text).value_or(0); }
+std::optional<std::uint64_t> Settings::max_memory() const {
+  return parse_bytes(value("max_memory").text);
+}
+std::int64_t Settings::prefill_chunk() const { return *parse_integer(value("prefill_chunk").text); }
+const std::string& Settings::isa() const {
+  static const std::string best;
+  const std::string& name = value("isa").text;
+  return name == "auto" ? best : name;
+}
+Encoding Settings::encoding() const {
+  const char first = value("encoding").text.front();
+  return first == 'u' || first == 'U' ? Encoding::kUtf8 : Encoding::kGb18030;
+}
+
+}  // namespace munia::cli

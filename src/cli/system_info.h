@@ -1,0 +1,32 @@
+// Facts about the machine and this process, read from /proc and /sys: for bench and doctor. What
+// cannot be read is absent, never guessed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace munia::cli {
+
+/// First line of a small file without its newline; nothing when it cannot be read.
+std::optional<std::string> first_line(const std::string& path);
+/// The value behind "key:" in a file such as /proc/cpuinfo or /proc/self/status.
+std::optional<std::string> keyed_value(const std::string& path, std::string_view key);
+/// Largest resident memory of this process so far (VmHWM).
+std::optional<std::uint64_t> peak_memory_bytes();
+
+/// The flags of /proc/cpuinfo that matter for the kernels, in a fixed order.
+std::vector<std::string> cpu_features();
+
+struct CgroupFacts {
+  std::optional<std::uint64_t> memory_limit_bytes;  // tightest of all ancestors
+  std::optional<std::uint64_t> throttled_periods;   // of this group
+  std::optional<double> throttled_seconds;
+};
+/// cgroup v1 and v2; the roots are parameters so that fixtures can stand for machines.
+CgroupFacts read_cgroup(const std::string& cgroup_root = "/sys/fs/cgroup",
+                        const std::string& proc_self_cgroup = "/proc/self/cgroup");
+
+}  // namespace munia::cli
