@@ -23,6 +23,11 @@ Error no_template() {
           "this model has no chat template; use plain text (generate, the task sentiment-raw)"};
 }
 
+// A GGUF file names one end token where the model's own generation_config.json has several; these
+// special tokens end a text in every family that munia runs.
+constexpr std::string_view kEndTokens[] = {"<|endoftext|>", "<|im_end|>", "<|eot_id|>",
+                                           "<|end_of_text|>"};
+
 // What the template writes behind an assistant's text, up to its first special token: the end of a
 // turn. Empty when it writes none.
 std::vector<std::int32_t> find_turn_end(const ModelBundle& bundle) {
@@ -117,9 +122,9 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
                      "this machine has no kernels named \"" + options.isa + "\"; it has " + known});
   }
   const std::unique_ptr<files::GgufFile> gguf = open_gguf(path);
-  load_text(*bundle, gguf.get());
   bundle->model = gguf != nullptr ? model::Model::load_gguf(*gguf, model_options, pool)
                                   : model::Model::load_directory(path, model_options, pool);
+  load_text(*bundle, gguf.get());
   const model::ModelConfig& config = bundle->model->config();
   if (bundle->tokenizer->vocab_size() > config.vocab_size) {
     throw LoadError({ErrorCode::kInvalidData, path + ": the tokenizer has " +
@@ -134,6 +139,12 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
   };
   if (const auto eos = bundle->tokenizer->eos_token()) add_eos(*eos);
   if (!bundle->turn_end.empty()) add_eos(bundle->turn_end.back());
+  if (gguf != nullptr) {
+    for (const std::string_view token : kEndTokens) {
+      const auto id = bundle->tokenizer->find(token);
+      if (id && bundle->tokenizer->is_special(*id)) add_eos(*id);
+    }
+  }
   bundle->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return bundle;
