@@ -72,7 +72,7 @@ constexpr Word kWords[] = {
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   std::size_t offset = 0;
   while (offset < text.size()) {

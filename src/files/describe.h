@@ -11,7 +11,7 @@ namespace munia::files {
 
 /// `text` in double quotes: control bytes, quotes, backslashes and invalid UTF-8 as \xNN, the
 /// rest as it is; cut after 80 bytes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// What the first bytes show the file to be ("a zip archive (...)"), or a list of these bytes.
 std::string looks_like(std::span<const std::byte> bytes);

@@ -101,7 +101,7 @@ class GgufParser {
     in_.set_where("the name of metadata key " + std::to_string(index));
     const std::uint64_t begin = in_.pos();
     MUNIA_ASSIGN_OR_RETURN(const auto key, in_.read_name(kMaxKeyBytes));
-    in_.set_where("metadata key " + quoted(key));
+    in_.set_where("metadata key " + in_quotes(key));
     MUNIA_ASSIGN_OR_RETURN(const auto type, in_.read_number<std::uint32_t>());
     GgufValue value;
     MUNIA_RETURN_IF_ERROR(read_gguf_value(in_, type, n_array_values_, value));
@@ -131,7 +131,7 @@ class GgufParser {
     const std::uint64_t begin = in_.pos();
     TensorInfo info;
     MUNIA_ASSIGN_OR_RETURN(info.name, in_.read_name(kMaxTensorNameBytes));
-    in_.set_where("tensor " + quoted(info.name));
+    in_.set_where("tensor " + in_quotes(info.name));
     if (!contents_.tensor_index.emplace(info.name, index).second) {
       return in_.invalid(in_.where() + " stands twice in the file (again at byte " +
                          std::to_string(begin) + ")");
@@ -216,8 +216,8 @@ class GgufParser {
     for (std::size_t i = 1; i < by_offset.size(); ++i) {
       const TensorInfo& before = *by_offset[i - 1];
       if (before.offset + before.size_bytes > by_offset[i]->offset) {
-        return in_.invalid("the data of tensors " + quoted(before.name) + " and " +
-                           quoted(by_offset[i]->name) + " overlap; the file is damaged");
+        return in_.invalid("the data of tensors " + in_quotes(before.name) + " and " +
+                           in_quotes(by_offset[i]->name) + " overlap; the file is damaged");
       }
     }
     return {};
@@ -239,7 +239,7 @@ constexpr const char* kKindNames[] = {"an integer",           "a float",
 
 Error wrong_kind(const std::string& path, std::string_view key, const GgufValue& value,
                  std::size_t wanted) {
-  return {ErrorCode::kInvalidData, path + ": metadata key " + quoted(key) + " is " +
+  return {ErrorCode::kInvalidData, path + ": metadata key " + in_quotes(key) + " is " +
                                        kKindNames[value.index()] + "; it must be " +
                                        kKindNames[wanted]};
 }
@@ -259,7 +259,7 @@ Result<T> get_or_error(const GgufFile& file, std::string_view key) {
   MUNIA_ASSIGN_OR_RETURN(const T* value, find_as<T>(file, key));
   if (value == nullptr) {
     return Error{ErrorCode::kInvalidData,
-                 file.path() + ": metadata key " + quoted(key) + " is missing"};
+                 file.path() + ": metadata key " + in_quotes(key) + " is missing"};
   }
   return *value;
 }

@@ -40,7 +40,7 @@ Result<std::string_view> GgufCursor::read_name(std::uint64_t max_bytes) {
   const std::uint64_t begin = pos_;
   MUNIA_ASSIGN_OR_RETURN(const auto name, read_string(max_bytes));
   if (!name.empty() && !find_invalid_utf8(name)) return name;
-  return invalid(where_ + " is " + (name.empty() ? "empty" : "not UTF-8: " + quoted(name)) +
+  return invalid(where_ + " is " + (name.empty() ? "empty" : "not UTF-8: " + in_quotes(name)) +
                  " (at byte " + std::to_string(begin) + ")");
 }
 

@@ -105,7 +105,7 @@ class FileParser {
   }
 
   Status check_entry(const SafetensorsEntry& entry) const {
-    const std::string tensor = "tensor " + quoted(entry.name);
+    const std::string tensor = "tensor " + in_quotes(entry.name);
     if (entry.name.empty()) return invalid("a tensor has an empty name");
     if (entry.dtype.empty()) return invalid(tensor + " has an empty dtype");
     if (entry.begin > entry.end || entry.end > kMaxTensorBytes) {
@@ -153,7 +153,7 @@ class FileParser {
     std::uint64_t end = 0;
     for (const SafetensorsEntry* entry : by_offset) {
       if (entry->begin != end) {
-        return invalid("the data of tensor " + quoted(entry->name) + " begins at " +
+        return invalid("the data of tensor " + in_quotes(entry->name) + " begins at " +
                        std::to_string(entry->begin) + " and must begin at " + std::to_string(end) +
                        ": the tensors " + (entry->begin < end ? "overlap" : "leave a hole"));
       }
@@ -170,7 +170,7 @@ class FileParser {
     const auto [other, is_new] = contents_.index.emplace(entry.name, contents_.tensors.size());
     if (!is_new) {
       const bool same_file = other->second >= contents_.file_begins.back();
-      return invalid("tensor " + quoted(entry.name) +
+      return invalid("tensor " + in_quotes(entry.name) +
                      (same_file ? " stands twice in the header"
                                 : " is already in another shard of the model"));
     }
@@ -213,8 +213,8 @@ Result<WeightMap> read_index(const std::string& path) {
   for (const auto& [tensor, file] : map->get_object()) {
     const auto* name = file.if_string();
     if (name == nullptr || !is_plain_name({name->data(), name->size()})) {
-      return invalid("tensor " + quoted({tensor.data(), tensor.size()}) + " is placed in " +
-                     (name == nullptr ? "no string" : quoted({name->data(), name->size()})) +
+      return invalid("tensor " + in_quotes({tensor.data(), tensor.size()}) + " is placed in " +
+                     (name == nullptr ? "no string" : in_quotes({name->data(), name->size()})) +
                      "; it must be the name of a .safetensors file in the same directory");
     }
     shards[std::string(name->data(), name->size())].emplace_back(tensor.data(), tensor.size());
@@ -237,8 +237,8 @@ Status check_listed(const WeightMap& shards, const Contents& contents,
     for (const std::string& tensor : tensors) {
       const auto found = contents.index.find(tensor);
       if (found == contents.index.end() || found->second < begin || found->second >= end) {
-        return Error{ErrorCode::kInvalidData, index_path + ": tensor " + quoted(tensor) +
-                                                  " is listed for " + quoted(file) +
+        return Error{ErrorCode::kInvalidData, index_path + ": tensor " + in_quotes(tensor) +
+                                                  " is listed for " + in_quotes(file) +
                                                   ", which does not hold it"};
       }
     }

@@ -119,7 +119,7 @@ class HeaderHandler {
   bool on_int64(std::int64_t value, json::string_view, json::error_code& code) {
     if (value < 0 && (level_ == Level::kShape || level_ == Level::kOffsets)) {
       return stop(code, tensor() + " has the negative number " + std::to_string(value) + " in " +
-                            quoted(key_));
+                            in_quotes(key_));
     }
     if (level_ == Level::kShape) {
       if (entries.back().shape.size() == kMaxDims) {
@@ -150,7 +150,7 @@ class HeaderHandler {
  private:
   enum class Level { kStart, kTop, kMetadata, kTensor, kShape, kOffsets, kDone };
 
-  std::string tensor() const { return "tensor " + quoted(entries.back().name); }
+  std::string tensor() const { return "tensor " + in_quotes(entries.back().name); }
 
   bool stop(json::error_code& code, std::string why) {
     message = std::move(why);
@@ -158,7 +158,7 @@ class HeaderHandler {
     return false;
   }
   bool doubled(json::error_code& code) {
-    return stop(code, tensor() + " has " + quoted(key_) + " twice");
+    return stop(code, tensor() + " has " + in_quotes(key_) + " twice");
   }
   bool unexpected(json::error_code& code, const std::string& what) {
     switch (level_) {
@@ -166,11 +166,11 @@ class HeaderHandler {
       case Level::kDone:
         return stop(code, "the header is " + what + "; it must be an object");
       case Level::kTop:
-        return stop(code, quoted(key_) + " is " + what + "; it must be an object");
+        return stop(code, in_quotes(key_) + " is " + what + "; it must be an object");
       case Level::kMetadata:
         return stop(code, "\"__metadata__\" holds " + what + "; it must hold strings only");
       default:
-        return stop(code, tensor() + " has " + what + " in " + quoted(key_) +
+        return stop(code, tensor() + " has " + what + " in " + in_quotes(key_) +
                               "; it must have dtype (a string), shape and data_offsets (integers)");
     }
   }
