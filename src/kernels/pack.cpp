@@ -57,10 +57,11 @@ std::uint8_t byte_at(const std::byte* p, std::int64_t i) {
 
 /// Groups of 32: {f16 d; [f16 m;] [u32 high bits;] 16 bytes of nibbles: 0..15 low, 16..31 high}, or
 /// for Q8_0 {f16 d; 32 int8}.
-void read_groups(WeightType type, const std::byte* source, std::int64_t n_groups, RowBlock& block) {
-  const PackedFormat format = packed_format(type);
+template <WeightType kType>
+void read_groups(const std::byte* source, std::int64_t n_groups, RowBlock& block) {
+  constexpr PackedFormat format = packed_format(kType);
   for (std::int64_t g = 0; g < n_groups; ++g) {
-    const std::byte* p = source + static_cast<std::size_t>(g) * type_info(type).block_bytes;
+    const std::byte* p = source + static_cast<std::size_t>(g) * type_info(kType).block_bytes;
     std::uint8_t* q = block.q.data() + g * 32;
     block.d[static_cast<std::size_t>(g)] = load_as<std::uint16_t>(p);
     p += 2;
@@ -86,7 +87,8 @@ void read_groups(WeightType type, const std::byte* source, std::int64_t n_groups
 
 /// Q4_K and Q5_K: {f16 d, dmin; 12 bytes: eight 6-bit scales and minima; [32 bytes of fifth bits;]
 /// 128 bytes: per 64 k 32 bytes, low nibbles the first 32 k, high nibbles the next}.
-void read_q45k(bool has_plane, const std::byte* p, RowBlock& block) {
+template <bool kHasPlane>
+void read_q45k(const std::byte* p, RowBlock& block) {
   block.d[0] = load_as<std::uint16_t>(p);
   block.min[0] = load_as<std::uint16_t>(p + 2);
   const std::byte* packed = p + 4;
@@ -100,12 +102,12 @@ void read_q45k(bool has_plane, const std::byte* p, RowBlock& block) {
     block.m[g + 4] = static_cast<std::uint8_t>((c >> 4) | (b >> 6) << 4);
   }
   const std::byte* high = p + 16;
-  const std::byte* low = has_plane ? p + 48 : p + 16;
+  const std::byte* low = kHasPlane ? p + 48 : p + 16;
   for (int g = 0; g < 8; ++g) {
     for (int k = 0; k < 32; ++k) {
       const unsigned pair = byte_at(low, g / 2 * 32 + k);
       unsigned q = g % 2 == 0 ? pair & 15U : pair >> 4;
-      if (has_plane) q |= ((static_cast<unsigned>(byte_at(high, k)) >> g) & 1U) << 4;
+      if (kHasPlane) q |= ((static_cast<unsigned>(byte_at(high, k)) >> g) & 1U) << 4;
       block.q[static_cast<std::size_t>(g * 32 + k)] = static_cast<std::uint8_t>(q);
     }
   }
@@ -115,44 +117,50 @@ void read_q45k(bool has_plane, const std::byte* p, RowBlock& block) {
 /// 64 low bytes hold k 0..63 in low nibbles and 64..127 in high ones, the 32 high bytes hold the
 /// pairs of k, k+32, k+64, k+96 from bit 0 up.
 void read_q6k(const std::byte* p, RowBlock& block) {
-  for (int k = 0; k < 256; ++k) {
-    const int in_half = k % 128;
-    const unsigned pair = byte_at(p, k / 128 * 64 + in_half % 64);
-    const unsigned low = in_half < 64 ? pair & 15U : pair >> 4;
-    const unsigned highs = byte_at(p + 128, k / 128 * 32 + in_half % 32);
-    const unsigned high = (highs >> (in_half / 32 * 2)) & 3U;
-    block.q[static_cast<std::size_t>(k)] = static_cast<std::uint8_t>(low | high << 4);
+  std::uint8_t* q = block.q.data();
+  for (int half = 0; half < 2; ++half, q += 128) {
+    const std::byte* low = p + half * 64;
+    const std::byte* high = p + 128 + half * 32;
+    for (int k = 0; k < 32; ++k) {
+      const unsigned highs = byte_at(high, k);
+      const unsigned even = byte_at(low, k);
+      const unsigned odd = byte_at(low, k + 32);
+      q[k] = static_cast<std::uint8_t>((even & 15U) | (highs & 3U) << 4);
+      q[k + 32] = static_cast<std::uint8_t>((odd & 15U) | ((highs >> 2) & 3U) << 4);
+      q[k + 64] = static_cast<std::uint8_t>(even >> 4 | ((highs >> 4) & 3U) << 4);
+      q[k + 96] = static_cast<std::uint8_t>(odd >> 4 | (highs >> 6) << 4);
+    }
   }
   for (std::size_t g = 0; g < 16; ++g) block.sc[g] = byte_at(p + 192, static_cast<std::int64_t>(g));
   block.d[0] = load_as<std::uint16_t>(p + 208);
 }
 
-void or_word(std::byte* p, std::uint32_t bits) {
-  const std::uint32_t word = load_as<std::uint32_t>(p) | bits;
-  std::memcpy(p, &word, sizeof(word));
-}
-
 /// Puts one lane's block into the packed block (zeroed before the first lane).
-void place_lane(const PackedFormat& format, const RowBlock& block, std::int64_t n_block_cols,
-                std::int64_t lane, std::byte* packed) {
+template <WeightType kType>
+void place_lane(const RowBlock& block, std::int64_t n_block_cols, std::int64_t lane,
+                std::byte* packed) {
+  constexpr PackedFormat format = packed_format(kType);
   for (std::int64_t g = 0; g < n_block_cols / 32; ++g) {
     std::byte* codes = packed + static_cast<std::size_t>(g) * format.codes32_bytes() + lane * 4;
     const std::uint8_t* q = block.q.data() + g * 32;
     const int words = format.code_bits;          // 4 words of nibbles or 8 of bytes
     const int per_word = 32 / format.code_bits;  // k in a word
+    std::uint32_t planes[2] = {};
     for (int i = 0; i < words; ++i) {
       std::uint32_t word = 0;
+      std::uint32_t high = 0;  // the bits above each nibble, at the nibble's place
       for (int j = 0; j < per_word; ++j) {
-        const std::uint32_t code =
-            format.code_bits == 8 ? q[j * words + i] : q[j * words + i] & 15U;
-        word |= code << (j * format.code_bits);
+        const std::uint32_t code = q[j * words + i];
+        word |= (format.code_bits == 8 ? code : code & 15U) << (j * format.code_bits);
+        if constexpr (format.plane_bits > 0) high |= (code >> 4) << (j * 4);
       }
       std::memcpy(codes + i * 64, &word, sizeof(word));
+      if constexpr (format.plane_bits > 0) {
+        planes[plane_word(format.plane_bits, i)] |=
+            std::rotl(high, plane_shift(format.plane_bits, i));
+      }
     }
-    for (int k = 0; format.plane_bits != 0 && k < 32; ++k) {
-      or_word(codes + 256 + plane_word(format.plane_bits, k) * 64,
-              static_cast<std::uint32_t>(q[k] >> 4) << plane_shift(format.plane_bits, k));
-    }
+    for (int i = 0; i < format.plane_bits; ++i) std::memcpy(codes + 256 + i * 64, &planes[i], 4);
   }
   std::byte* scales = packed + format.scales_offset(n_block_cols);
   const auto put_halves = [&](const std::array<std::uint16_t, 8>& halves, std::int64_t n) {
@@ -172,39 +180,43 @@ void place_lane(const PackedFormat& format, const RowBlock& block, std::int64_t 
   }
 }
 
-void pack_quantized(WeightType type, const std::byte* const rows[kPanelRows], std::int64_t n_cols,
+template <WeightType kType>
+void pack_quantized(const std::byte* const rows[kPanelRows], std::int64_t n_cols,
                     std::byte* panel) {
-  const PackedFormat format = packed_format(type);
+  constexpr PackedFormat kFormat = packed_format(kType);
   for (std::int64_t k = 0; k < n_cols; k += kBlockCols) {
     const std::int64_t n_block_cols = n_cols - k < kBlockCols ? n_cols - k : kBlockCols;
     for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
       if (rows[lane] == nullptr) continue;  // zero scales make zero weights
-      const std::byte* source = rows[lane] + source_row_bytes(type, k);
+      const std::byte* source = rows[lane] + source_row_bytes(kType, k);
       RowBlock block;
-      if (!format.two_level) {
-        read_groups(type, source, n_block_cols / 32, block);
-      } else if (type == WeightType::kQ6K) {
+      if constexpr (!kFormat.two_level) {
+        read_groups<kType>(source, n_block_cols / 32, block);
+      } else if constexpr (kType == WeightType::kQ6K) {
         read_q6k(source, block);
       } else {
-        read_q45k(format.plane_bits == 1, source, block);
+        read_q45k<kFormat.plane_bits == 1>(source, block);
       }
-      place_lane(format, block, n_block_cols, lane, panel);
+      place_lane<kType>(block, n_block_cols, lane, panel);
     }
-    panel += format.block_bytes(n_block_cols);
+    panel += kFormat.block_bytes(n_block_cols);
   }
 }
 
-/// Floats: [n_cols][16] of their own width; BF16 as pairs of k, [ceil(n_cols/2)][16][2].
-void pack_floats(WeightType type, const std::byte* const rows[kPanelRows], std::int64_t n_cols,
-                 std::byte* panel) {
-  const std::size_t size = type_info(type).block_bytes;
-  const std::int64_t together = type == WeightType::kBf16 ? 2 : 1;  // k side by side in a lane
-  for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
-    if (rows[lane] == nullptr) continue;
-    for (std::int64_t k = 0; k < n_cols; ++k) {
-      const std::int64_t place = (k / together * kPanelRows + lane) * together + k % together;
-      std::memcpy(panel + static_cast<std::size_t>(place) * size,
-                  rows[lane] + static_cast<std::size_t>(k) * size, size);
+/// Floats as bits of type T: [n_cols][16], or with kTogether = 2 pairs of k, [n_cols/2][16][2].
+template <class T, int kTogether>
+void pack_floats(const std::byte* const rows[kPanelRows], std::int64_t n_cols, std::byte* panel) {
+  constexpr std::int64_t kSize = sizeof(T);
+  for (std::int64_t k = 0; k < n_cols; k += kTogether) {
+    const std::int64_t n = n_cols - k < kTogether ? n_cols - k : kTogether;
+    for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+      if (rows[lane] == nullptr) continue;
+      std::byte* place = panel + (k * kPanelRows + lane * kTogether) * kSize;
+      if (n == kTogether) {
+        std::memcpy(place, rows[lane] + k * kSize, kTogether * kSize);
+      } else {
+        std::memcpy(place, rows[lane] + k * kSize, kSize);
+      }
     }
   }
 }
@@ -236,10 +248,29 @@ std::size_t packed_panel_bytes(WeightType type, std::int64_t n_cols) {
 void pack_panel(WeightType type, const std::byte* const rows[kPanelRows], std::int64_t n_cols,
                 std::byte* panel) {
   std::memset(panel, 0, packed_panel_bytes(type, n_cols));
-  if (is_float_type(type)) {
-    pack_floats(type, rows, n_cols, panel);
-  } else {
-    pack_quantized(type, rows, n_cols, panel);
+  switch (type) {
+    case WeightType::kF32:
+      return pack_floats<std::uint32_t, 1>(rows, n_cols, panel);
+    case WeightType::kF16:
+      return pack_floats<std::uint16_t, 1>(rows, n_cols, panel);
+    case WeightType::kBf16:
+      return pack_floats<std::uint16_t, 2>(rows, n_cols, panel);
+    case WeightType::kQ4_0:
+      return pack_quantized<WeightType::kQ4_0>(rows, n_cols, panel);
+    case WeightType::kQ4_1:
+      return pack_quantized<WeightType::kQ4_1>(rows, n_cols, panel);
+    case WeightType::kQ5_0:
+      return pack_quantized<WeightType::kQ5_0>(rows, n_cols, panel);
+    case WeightType::kQ5_1:
+      return pack_quantized<WeightType::kQ5_1>(rows, n_cols, panel);
+    case WeightType::kQ8_0:
+      return pack_quantized<WeightType::kQ8_0>(rows, n_cols, panel);
+    case WeightType::kQ4K:
+      return pack_quantized<WeightType::kQ4K>(rows, n_cols, panel);
+    case WeightType::kQ5K:
+      return pack_quantized<WeightType::kQ5K>(rows, n_cols, panel);
+    case WeightType::kQ6K:
+      return pack_quantized<WeightType::kQ6K>(rows, n_cols, panel);
   }
 }
 
