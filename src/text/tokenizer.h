@@ -1,5 +1,5 @@
-// Text to token ids and back: added tokens, normalization, pretokenization, byte-level BPE, equal to
-// Hugging Face tokenizers. Immutable once made; every method is safe from several threads.
+// Text to token ids and back: added tokens, normalization, pretokenization, byte-level BPE, equal
+// to Hugging Face tokenizers. Immutable once made; every method is safe from several threads.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +21,20 @@ using TokenId = std::int32_t;
 class Tokenizer {
  public:
   /// From a Hugging Face directory: tokenizer.json, or vocab.json + merges.txt with
-  /// tokenizer_config.json. An unknown pre-tokenizer, normalizer or model is an Error that names it.
+  /// tokenizer_config.json. An unknown pre-tokenizer, normalizer or model is an Error that names
+  /// it.
   static Result<std::unique_ptr<Tokenizer>> from_directory(const std::string& dir);
-  /// From the metadata of a GGUF file (tokenizer.ggml.*); an unknown tokenizer.ggml.pre is an Error.
+  /// From the metadata of a GGUF file (tokenizer.ggml.*); an unknown tokenizer.ggml.pre is an
+  /// Error.
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const files::GgufFile& file);
   /// From the content of a tokenizer.json (tests, fuzzers); `name` is for messages.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view json, std::string name);
   ~Tokenizer();
 
-  /// No encode adds bos or eos: a caller that wants bos where the files ask for it reads adds_bos().
-  /// A text may have 64 MiB. Time is linear in it, but for a logarithm on very long words.
-  /// Ids of plain text: special tokens in it are data; added tokens that are not special match.
-  /// `text` must be valid UTF-8 (invalid bytes are an Error that names the byte offset).
+  /// No encode adds bos or eos: a caller that wants bos where the files ask for it reads
+  /// adds_bos(). A text may have 64 MiB. Time is linear in it, but for a logarithm on very long
+  /// words. Ids of plain text: special tokens in it are data; added tokens that are not special
+  /// match. `text` must be valid UTF-8 (invalid bytes are an Error that names the byte offset).
   Result<std::vector<TokenId>> encode(std::string_view text) const;
   /// As encode, but special tokens in the text are parsed as such, like Hugging Face does.
   Result<std::vector<TokenId>> encode_with_special(std::string_view text) const;
@@ -42,7 +44,8 @@ class Tokenizer {
   /// The bytes that a token stands for (raw, perhaps not whole UTF-8); special tokens give their
   /// text. Empty for an id outside the vocabulary.
   std::string_view token_bytes(TokenId id) const;
-  /// Joined bytes of `ids`, invalid UTF-8 replaced by U+FFFD; skip_special leaves special tokens out.
+  /// Joined bytes of `ids`, invalid UTF-8 replaced by U+FFFD; skip_special leaves special tokens
+  /// out.
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 
   bool is_special(TokenId id) const;
