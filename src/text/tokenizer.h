@@ -31,8 +31,10 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view json, std::string name);
   ~Tokenizer();
 
-  /// Ids of plain text: special tokens in it are data; added tokens that are not special match.
-  /// `text` must be valid UTF-8 (invalid bytes are an Error that names the byte offset).
+  /// No encode adds bos or eos: a caller that wants bos where the files ask for it reads
+  /// adds_bos(). A text may have 64 MiB. Time is linear in it, but for a logarithm on very long
+  /// words. Ids of plain text: special tokens in it are data; added tokens that are not special
+  /// match. `text` must be valid UTF-8 (invalid bytes are an Error that names the byte offset).
   Result<std::vector<TokenId>> encode(std::string_view text) const;
   /// As encode, but special tokens in the text are parsed as such, like Hugging Face does.
   Result<std::vector<TokenId>> encode_with_special(std::string_view text) const;
@@ -48,6 +50,7 @@ class Tokenizer {
 
   bool is_special(TokenId id) const;
   /// The id of a token by its exact text (added or ordinary), for example "<|im_end|>".
+  /// Ordinary tokens are spelt as in the files: "Ġthe" for " the".
   std::optional<TokenId> find(std::string_view token) const;
   std::int64_t vocab_size() const;  // highest id + 1
 

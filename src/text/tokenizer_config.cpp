@@ -2,6 +2,7 @@
 // merges.txt where there is no tokenizer.json. Follows how transformers builds its tokenizer.
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 #include "text/tokenizer_json.h"
 
@@ -67,17 +68,18 @@ Status read_added_decoder(const json::value& value, TokenizerSpec& spec) {
   }
   std::sort(tokens.begin(), tokens.end(),
             [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  std::unordered_map<std::string, std::size_t> known;
+  for (std::size_t i = 0; i < spec.added.size(); ++i) known[spec.added[i].content] = i;
   for (AddedToken& token : tokens) {
-    const auto same = [&](const AddedToken& known) { return known.content == token.content; };
-    const auto known = std::find_if(spec.added.begin(), spec.added.end(), same);
-    if (known == spec.added.end()) {
+    const auto it = known.find(token.content);
+    if (it == known.end()) {
       spec.added.push_back(std::move(token));
-    } else if (known->id == token.id) {
-      *known = std::move(token);
+    } else if (spec.added[it->second].id == token.id) {
+      spec.added[it->second] = std::move(token);
     } else {
       return bad_data(spec, "the added token \"" + shown(token.content) + "\" has id " +
                                 std::to_string(token.id) + " in added_tokens_decoder and " +
-                                std::to_string(known->id) + " elsewhere");
+                                std::to_string(spec.added[it->second].id) + " elsewhere");
     }
   }
   return check_added_ids(spec);
