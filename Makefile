@@ -50,12 +50,12 @@ all-programs:
 	@cmake --build build -j $(JOBS)
 
 test: all-programs ## Build and run the tests; the last line is the sum
-	@tools/venv.sh test
+	@tools/venv.sh test > /dev/null
 	@tools/run_tests.py --ctest build --pytest build/venv-test/bin/python --jobs $(JOBS) \
 	  --munia build/munia $(addprefix --model ,$(TEST_MODELS)) -- -m "not long"
 
 test-long: all-programs ## What takes longer: sanitizers over all units and fuzz corpora, long tests
-	@tools/venv.sh test
+	@tools/venv.sh test > /dev/null
 	@$(call configure,asan,build/asan)
 	@cmake --build build/asan -j $(JOBS)
 	@$(call configure,tsan,build/tsan)
@@ -84,7 +84,7 @@ bench: ## Measure this machine's limits, the kernels and the model
 	@$(call configure,release,build)
 	@cmake -S . -B build -DMUNIA_BUILD_BENCH=ON > build/configure.log
 	@cmake --build build -j $(JOBS)
-	@for bench in build/munia_*_bench; do [ ! -x "$$bench" ] || "$$bench"; done
+	@for bench in build/*_bench; do [ ! -x "$$bench" ] || "$$bench"; done
 	@model="$$(build/munia pull --default)"; build/munia bench --model "$$model"
 
 install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)

@@ -284,9 +284,28 @@ void bench_small(const Options& options, const Kernels& kernels) {
   });
 }
 
+void bench_pack(const Options& options) {
+  constexpr std::int64_t kCols = 4096;
+  Options one = options;
+  one.n_threads = 1;
+  for (const WeightType type : all_types()) {
+    const std::vector<std::byte> rows = random_rows(type, kPanelRows, kCols, 7);
+    std::vector<std::byte> panel(packed_panel_bytes(type, kCols));
+    const std::byte* sources[kPanelRows];
+    for (std::size_t lane = 0; lane < 16; ++lane) {
+      sources[lane] = rows.data() + lane * source_row_bytes(type, kCols);
+    }
+    const Timing timing =
+        measure(one, [&](int) { pack_panel(type, sources, kCols, panel.data()); });
+    std::printf("pack_panel %-5s %6.2f GB/s\n", std::string(weight_type_name(type)).c_str(),
+                static_cast<double>(rows.size()) / timing.median / 1e9);
+  }
+}
+
 int run(const Options& options) {
   const double bandwidth = read_bandwidth(options);
   std::printf("threads %d, read bandwidth %.2f GB/s\n", options.n_threads, bandwidth / 1e9);
+  if (options.type.empty() && options.rung.empty()) bench_pack(options);
   for (const Kernels* kernels : rungs()) {
     if (!options.rung.empty() && options.rung != kernels->name) continue;
     const Limits limits = {fma_peak(options, kernels->name), bandwidth};

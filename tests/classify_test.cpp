@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace munia::tasks {
 namespace {
 
@@ -69,8 +71,7 @@ TEST_F(Classify, OneTextAmongManyGivesTheSameNumbers) {
 TEST_F(Classify, ALabelThatBeginsAnotherGetsTheTurnEnd) {
   Task task = task_from_labels({"good", "good good"}, "Choose.").value_or_throw();
   const auto result = classifier(task).classify({"x"})[0].value_or_throw();
-  EXPECT_LT(result.probabilities[0].second, 1);
-  EXPECT_GT(result.probabilities[0].second, 0);
+  EXPECT_GT(result.probabilities[1].second, 0);
   task.labels[1].texts = {"good"};
   EXPECT_FALSE(Classifier::create(*engine_, task));
 }

@@ -117,8 +117,8 @@ def test_every_code_point_alone(pair):
 
 
 def test_every_code_point_in_context(pair):
-    """Between letters, digits and marks, and in contractions; 64 to a text."""
-    pattern = "a{}b '{} 1{}2 e{}\u0301 {}\u0345{}"
+    """Between letters, after a digit, before a mark, as a contraction; 64 to a text."""
+    pattern = "a{}b '{}1{}\u0301"
     each = [pattern.replace("{}", c) for c in every_code_point()]
     texts = ["\n".join(each[i : i + 64]) for i in range(0, len(each), 64)]
     assert pair.differences(texts, special=False) == 0

@@ -40,12 +40,16 @@ else
   exit 1
 fi
 
-echo "Installing with apt:$missing" >&2
-# `env` carries the setting through sudo, which drops the caller's environment.
+echo "Installing with apt (this can take minutes):$missing" >&2
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# `env` carries the setting through sudo, which drops the caller's environment. The report of apt is
+# shown only when it fails.
 apt_get() {
-  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" >&2
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 "$@" > "$log" 2>&1
 }
 if ! apt_get update || ! apt_get install -y --no-install-recommends $missing; then
+  tail -n 40 "$log" >&2
   echo "apt could not install them. When that is solved, run this as root and try again:" >&2
   echo "  apt-get update && apt-get install -y --no-install-recommends$missing" >&2
   exit 1

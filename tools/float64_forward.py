@@ -3,7 +3,7 @@
 It shares nothing with the C++ program but the weights' values. RoPE angles are formed as the
 reference forms them, float32 position × float32 inverse frequency, and only then taken to float64:
 an angle of float64 would be another model. Several prompts go through a layer together, so that a
-layer's weights are widened once.
+layer's weights are widened once, and beginnings that prompts share are computed once.
 
     python tools/float64_forward.py MODEL 1 2 3      # argmax and best logits after these ids
 """
@@ -50,6 +50,21 @@ def attention(q, k, v):
     return out.reshape(n_tokens, n_heads * head_dim)
 
 
+def unique_rows(prompts):
+    """(ids of the rows to compute, per prompt the row of each position): positions whose beginnings
+    are equal share a row."""
+    known, ids, rows = {}, [], []
+    for prompt in prompts:
+        row, path = -1, []
+        for token in prompt:
+            row = known.setdefault((row, token), len(ids))
+            if row == len(ids):
+                ids.append(token)
+            path.append(row)
+        rows.append(np.array(path))
+    return ids, rows
+
+
 def forward(config, weights, prompts, n_last=None, keep_hidden=True):
     """Per prompt of `prompts` (lists of ids): logits [n_tokens, vocab_size], of the last `n_last`
     positions only where that is given; and the hidden states [n_layers + 2][n_tokens, hidden_dim]:
@@ -60,9 +75,8 @@ def forward(config, weights, prompts, n_last=None, keep_hidden=True):
         return weights[name].astype(np.float64)
 
     inv_freq = inverse_frequencies(config.head_dim, config.rope_theta)
-    ends = np.cumsum([len(ids) for ids in prompts])
-    slices = [slice(end - len(ids), end) for ids, end in zip(prompts, ends, strict=True)]
-    x = weights["model.embed_tokens.weight"][np.concatenate(prompts)].astype(np.float64)
+    ids, rows = unique_rows(prompts)
+    x = weights["model.embed_tokens.weight"][ids].astype(np.float64)
     hidden = [x.copy()] if keep_hidden else []
     for layer in range(config.n_layers):
         p = f"model.layers.{layer}."
@@ -75,8 +89,10 @@ def forward(config, weights, prompts, n_last=None, keep_hidden=True):
         q = linear(a, "self_attn.q_proj").reshape(len(x), config.n_heads, -1)
         k = linear(a, "self_attn.k_proj").reshape(len(x), config.n_kv_heads, -1)
         v = linear(a, "self_attn.v_proj").reshape(len(x), config.n_kv_heads, -1)
-        mixed = [attention(rope(q[s], inv_freq), rope(k[s], inv_freq), v[s]) for s in slices]
-        x = x + linear(np.concatenate(mixed), "self_attn.o_proj")
+        mixed = np.empty((len(x), config.n_heads * config.head_dim))
+        for r in rows:
+            mixed[r] = attention(rope(q[r], inv_freq), rope(k[r], inv_freq), v[r])
+        x = x + linear(mixed, "self_attn.o_proj")
         a = rms_norm(x, w(p + "post_attention_layernorm.weight"), config.rms_eps)
         gate = linear(a, "mlp.gate_proj")
         x = x + linear(gate / (1 + np.exp(-gate)) * linear(a, "mlp.up_proj"), "mlp.down_proj")
@@ -86,8 +102,8 @@ def forward(config, weights, prompts, n_last=None, keep_hidden=True):
     if keep_hidden:
         hidden.append(x)
     head = w("model.embed_tokens.weight" if config.tied else "lm_head.weight")
-    logits = [x[s][-(n_last or len(x)) :] @ head.T for s in slices]
-    return logits, [[layer[s] for layer in hidden] for s in slices]
+    logits = [x[r[-(n_last or len(r)) :]] @ head.T for r in rows]
+    return logits, [[layer[r] for layer in hidden] for r in rows]
 
 
 def main():

@@ -110,16 +110,22 @@ def make_logits(r):
 
 
 def make_greedy(r):
+    messages = [[{"role": "user", "content": text}] for text in CHATS]
+    prompts = [r.chat_ids(m) for m in messages]
     rows = []
-    for text in CHATS:
-        messages = [{"role": "user", "content": text}]
-        ids = r.chat_ids(messages)
-        new, gaps = ref.greedy(r.model, ids, N_GREEDY, r.end_ids)
-        rows.append({"messages": messages, "prompt_ids": ids, "ids": new,
+    results = ref.greedy_many(r.model, prompts, N_GREEDY, r.end_ids)
+    for m, ids, (new, gaps) in zip(messages, prompts, results, strict=True):
+        rows.append({"messages": m, "prompt_ids": ids, "ids": new,
                      "text": r.tokenizer.decode(new, skip_special_tokens=True),
                      "gaps": [round(gap, 5) for gap in gaps]})
-        print(f"greedy: {len(new):3d} ids, smallest gap {min(gaps):.4f}  {rows[-1]['text'][:50]!r}", flush=True)
+        print(f"greedy: {len(new):3d} ids, smallest gap {min(gaps):.4f}  {rows[-1]['text'][:50]!r}",
+              flush=True)
     return {"end_ids": r.end_ids, "max_tokens": N_GREEDY, "cases": rows}
+
+
+def count_shared(sequences):
+    """Length of the beginning that all sequences share."""
+    return next(i for i, tokens in enumerate(zip(*sequences)) if len(set(tokens)) > 1)
 
 
 def make_scores(r):
@@ -131,35 +137,34 @@ def make_scores(r):
                        {"role": "user", "content": f"用户输入：{review}"}], labels))
         labels = ["Positive", "Neutral", "Negative"] if i % 3 else ["正面", "负面", "中性"]
         cases.append(([{"role": "user", "content": PROMPT_B.format(text=review)}], labels))
-    # Every case as prompt + continuation; sequences that are equal are computed once. The last token
-    # of a continuation is only predicted, so it is left out of the input.
-    index, sequences, plans = {}, [], []
+    # Every case as prompt + continuation without its last token, which is only predicted; equal
+    # sequences run once, and the instruction that cases share runs once for torch too.
+    sequences, plans = {}, []
     for messages, labels in cases:
         ids = r.chat_ids(messages)
         continuations = [r.encode(label) for label in labels]
-        places = []
-        for c in continuations:
-            sequence = tuple(ids + c[:-1])
-            if sequence not in index:
-                index[sequence] = len(sequences)
-                sequences.append(list(sequence))
-            places.append(index[sequence])
+        places = [sequences.setdefault(tuple(ids + c[:-1]), len(sequences)) for c in continuations]
         plans.append((messages, labels, ids, continuations, places))
-    n_last = max(len(c) for _, _, _, continuations, _ in plans for c in continuations)
+    sequences = [list(sequence) for sequence in sequences]
+    n_last = max(len(c) for plan in plans for c in plan[3])
     exact, _ = forward(r.config, r.weights, sequences, n_last=n_last, keep_hidden=False)
+    torch_rows = [None] * len(sequences)
+    for kind in (0, 1):  # prompt A, prompt B
+        places = sorted({place for plan in plans[kind::2] for place in plan[4]})
+        n_shared = count_shared([sequences[place] for place in places])
+        prefix = ref.Prefix(r.model, sequences[places[0]][:n_shared])
+        for place in places:
+            torch_rows[place] = prefix.tail_logits(sequences[place][n_shared:], n_last)
 
     def logprob(rows, continuation):
         p = ref.log_softmax(rows[len(rows) - len(continuation) :])
         return float(p[np.arange(len(continuation)), continuation].sum())
 
-    out, torch_rows = [], {}
+    out = []
     for messages, labels, ids, continuations, places in plans:
-        logprobs32, logprobs64 = [], []
-        for place, continuation in zip(places, continuations, strict=True):
-            if place not in torch_rows:
-                torch_rows[place] = ref.tail_logits(r.model, sequences[place], n_last)
-            logprobs32.append(logprob(torch_rows[place], continuation))
-            logprobs64.append(logprob(exact[place], continuation))
+        logprobs32, logprobs64 = (
+            [logprob(rows[place], c) for place, c in zip(places, continuations, strict=True)]
+            for rows in (torch_rows, exact))
         out.append({"messages": messages, "ids": ids, "continuations": labels,
                     "continuation_ids": continuations, "logprobs_f32": numbers(logprobs32, 10),
                     "logprobs_f64": numbers(logprobs64, 12)})
@@ -175,13 +180,13 @@ def make_shop(r, path):
         rows = list(csv.DictReader(file))
     all_ids = [r.chat_ids([{"role": "system", "content": PROMPT_A},
                            {"role": "user", "content": f"用户输入：{row['review']}"}]) for row in rows]
-    n_shared = next(i for i, tokens in enumerate(zip(*all_ids)) if len(set(tokens)) > 1)
+    n_shared = count_shared(all_ids)
     labels = [r.encode(label) for label in LABELS_2]
     assert all(len(label) == 1 for label in labels), "this part wants labels of one token"
     n_right, out = 0, []
     prefix = ref.Prefix(r.model, all_ids[0][:n_shared])
     for i, (row, ids) in enumerate(zip(rows, all_ids, strict=True)):
-        p = ref.log_softmax(prefix.last_logits(ids[n_shared:]))
+        p = ref.log_softmax(prefix.tail_logits(ids[n_shared:], 1)[-1])
         logprobs = [float(p[label[0]]) for label in labels]
         out.append([int(np.argmax(logprobs)), *numbers(logprobs, 8)])
         n_right += LABELS_2[out[-1][0]] == row["label"]
@@ -205,6 +210,8 @@ def main():
     torch.set_num_threads(args.threads)
     args.out.mkdir(parents=True, exist_ok=True)
     r = Reference(args.model)
+    if not {"logits", "scores"} & set(args.parts.split(",")):
+        r.weights = None  # gigabytes that only the float64 forward reads
     for part in args.parts.split(","):
         make = {"logits": make_logits, "greedy": make_greedy, "scores": make_scores,
                 "shop": lambda r: make_shop(r, args.shop)}[part]

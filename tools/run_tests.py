@@ -120,7 +120,7 @@ def main():
     environment = dict(os.environ)
     environment.setdefault("TSAN_OPTIONS", "halt_on_error=1")
     if options.munia:
-        environment["MUNIA_PROGRAM"] = str((ROOT / options.munia).resolve())
+        environment["MUNIA_BIN"] = str((ROOT / options.munia).resolve())
         fetch_models(str(ROOT / options.munia), options.model, environment)
 
     tally = Tally()

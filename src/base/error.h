@@ -63,6 +63,10 @@ class [[nodiscard]] Result {
     if (!ok()) throw LoadError(error());
     return std::get<0>(std::move(state_));
   }
+  T value_or_throw() const& {
+    if (!ok()) throw LoadError(error());
+    return std::get<0>(state_);
+  }
 
  private:
   std::variant<T, Error> state_;

@@ -1,5 +1,6 @@
-// Sums whose order could depend on the labels' order are taken over sorted terms, so that permuting
-// labels cannot change a probability by a rounding (demands.md row 38).
+// Sums are taken in an order that does not depend on the labels' order (a label's texts by their
+// nodes, the labels by their values), so that permuting labels cannot change a probability by a
+// rounding (demands.md row 38).
 #include "decode/labels.h"
 
 #include <algorithm>

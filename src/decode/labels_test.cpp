@@ -101,9 +101,9 @@ TEST(LabelTree, PermutingLabelsAndTextsChangesNoBit) {
   Xoshiro256 random(3);
   Labels labels(6);
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    for (int k = 0; k < 3; ++k) {
+    for (int k = 0; k < 12; ++k) {
       std::vector<std::int32_t> text;
-      for (int n = 0; n < 4; ++n) text.push_back(static_cast<std::int32_t>(random.next() % 3));
+      for (int n = 0; n < 3; ++n) text.push_back(static_cast<std::int32_t>(random.next() % 7));
       text.push_back(static_cast<std::int32_t>(100 + i));  // no text in two labels
       labels[i].push_back(text);
     }
@@ -112,11 +112,15 @@ TEST(LabelTree, PermutingLabelsAndTextsChangesNoBit) {
   ASSERT_TRUE(tree.ok());
   const LabelScores expected = tree->score(fill(*tree));
   std::vector<std::size_t> order{0, 1, 2, 3, 4, 5};
+  std::size_t n_permuted = 0;
   do {
+    ++n_permuted;
     Labels permuted;
     for (const std::size_t i : order) {
       permuted.push_back(labels[i]);
-      std::rotate(permuted.back().begin(), permuted.back().begin() + 1, permuted.back().end());
+      std::rotate(permuted.back().begin(),
+                  permuted.back().begin() + static_cast<std::ptrdiff_t>(n_permuted % 12),
+                  permuted.back().end());
     }
     const auto other = LabelTree::build(permuted);
     const LabelScores scores = other->score(fill(*other));

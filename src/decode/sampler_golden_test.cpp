@@ -1,7 +1,7 @@
 // Sampler::distribution against transformers (tests/data/sampler/SOURCE.md).
 #include <gtest/gtest.h>
 
-#include <boost/json/src.hpp>
+#include <boost/json.hpp>
 #include <cmath>
 #include <limits>
 #include <string>

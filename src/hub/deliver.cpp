@@ -1,5 +1,7 @@
 #include "hub/deliver.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
@@ -248,7 +250,12 @@ Result<Delivery> deliver_packages(const Source& source, const Home& home, const 
       return delivery;
     }
   }
-  const fs::path wheel_dir = dirs.work / "wheel";
+  // A directory of this process: the pip of a pull that was killed may still write to its own.
+  for (fs::directory_iterator it(dirs.work, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored)) fs::remove_all(it->path(), ignored);
+  }
+  const fs::path wheel_dir = dirs.work / ("wheel-" + std::to_string(getpid()));
   for (std::size_t i = n_here; i < source.files.size(); ++i) {
     const SourceFile& part = source.files[i];
     if (callbacks.on_progress) callbacks.on_progress({part.package, n_bytes, total});

@@ -49,7 +49,7 @@ struct PullProgress {
 /// All may be empty. They are called from the thread that called pull().
 struct PullCallbacks {
   std::function<void(const PullProgress&)> on_progress;
-  /// One sentence for stderr: a source that failed and why, which model really runs.
+  /// One sentence for stderr: a source that failed and why, a stand-in for the default.
   std::function<void(const std::string&)> on_note;
   /// Asked often; true stops the pull with kCancelled. What was fetched stays for a resume.
   std::function<bool()> cancelled;
@@ -82,10 +82,10 @@ Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
                             const PullCallbacks& callbacks = {});
 
 /// The default model: the one here already if a default was settled before; else kDefaultModel;
-/// else, when neither hub answers (each is asked once), the next entry marked default_fallback that
-/// is here or can be fetched, and on_note says which model really runs, where it came from and
-/// under what licence. A hub that answers but breaks off later is an Error, not a reason to fall
-/// back.
+/// else, when no hub answers (each is asked once), the next entry marked default_fallback that is
+/// here or that its Python packages deliver. A hub answers when it delivers the first file; one that
+/// then breaks off is an Error, not a reason to fall back. The caller prints describe() of the
+/// result: the one line that says which model really runs.
 Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbacks& callbacks = {});
 
 /// The default model that an earlier pull_default settled on, if it is still here; kNotFound

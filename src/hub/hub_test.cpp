@@ -172,7 +172,9 @@ TEST_F(HubTest, ListAndRemove) {
 
 TEST_F(HubTest, ADamagedRecordIsSaidAndCanBeRemoved) {
   add("m");
-  for (const char* text : {"", "[]", "{\"files\":[{\"name\":\"../../x\"}]}", "{\"files\":1}"}) {
+  write(fs::path(options_.home) / "outside.gguf", "x");
+  for (const char* text :
+       {"", "[]", "{\"files\":[{\"name\":\"../outside.gguf\"}]}", "{\"files\":1}"}) {
     write(fs::path(options_.home) / "m" / "munia-model.json", text);
     auto found = resolve("m", options_);
     ASSERT_FALSE(found) << text;

@@ -113,6 +113,17 @@ struct Attempt {
   std::string reasons;    // of those that failed, joined
 };
 
+// After sources that gave nothing: no trace of the try stays.
+void remove_if_empty(const fs::path& partial) {
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(partial, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_regular_file(ignored) && it->file_size(ignored) > 0) return;
+  }
+  fs::remove_all(partial, error);
+}
+
 // Tries the sources in order. `hubs` false leaves out those that were asked already.
 Result<Attempt> try_sources(const Wanted& wanted, bool hubs, const Home& home,
                             const HubOptions& options, const PullCallbacks& callbacks) {
@@ -137,6 +148,7 @@ Result<Attempt> try_sources(const Wanted& wanted, bool hubs, const Home& home,
     attempt.reasons += (attempt.reasons.empty() ? "" : "; ") + reason;
     note(callbacks, reason);
   }
+  remove_if_empty(home.partial_dir(wanted.model.name));
   return attempt;
 }
 
@@ -170,9 +182,7 @@ Result<InstalledModel> settle(const Home& home, InstalledModel model,
   MUNIA_RETURN_IF_ERROR(write_file_atomically(home.default_file(), model.name + "\n"));
   if (model.name != kDefaultModel) {
     note(callbacks,
-         "no hub delivered " + std::string(kDefaultModel) + "; running " + describe(model));
-  } else if (model.fetched) {
-    note(callbacks, "running " + describe(model));
+         "no hub delivered " + std::string(kDefaultModel) + "; " + model.name + " takes its place");
   }
   return model;
 }
@@ -259,10 +269,7 @@ Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
 
 Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbacks& callbacks) {
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
-  if (auto settled = settled_default(home)) {
-    if (settled->name != kDefaultModel) note(callbacks, "running " + describe(*settled));
-    return *std::move(settled);
-  }
+  if (auto settled = settled_default(home)) return *std::move(settled);
   MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
   std::string reasons = options.offline ? "offline mode forbids fetching" : "";
   for (const CatalogueEntry& entry : catalogue()) {

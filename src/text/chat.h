@@ -26,7 +26,9 @@ boost::json::array to_json(std::span<const ChatMessage> messages);
 /// "tools", if there: a list of objects. Errors name the message: "messages[2].role …".
 Status check_chat(const boost::json::object& context);
 
-/// Renders a conversation as apply_chat_template does. `context` has "messages" and may have
+/// Renders a conversation as apply_chat_template does. The tokens bos_token, eos_token, pad_token
+/// and unk_token count as the template's text (chat_template.h): take them from the model's files,
+/// never from a request. `context` has "messages" and may have
 /// "add_generation_prompt", "tools", "enable_thinking", "bos_token" and whatever else the template
 /// reads, all passed on as they are, but:
 ///  - tools, documents and add_generation_prompt are null, null and false where absent;

@@ -142,7 +142,8 @@ Value Interp::get_item(const Value& object, const Value& key) {
   }
   MarkedText text;
   append_repr(text, key);
-  return make_undefined(object_name(object) + " has no element " + text.bytes.substr(0, 100));
+  std::string name = object.is_none() ? "None" : std::string(type_name(object)) + " object";
+  return make_undefined(name + " has no element " + text.bytes.substr(0, 100));
 }
 
 Value Interp::loop_attr(const LoopPtr& loop_ptr, const std::string& name, bool& found) {

@@ -347,6 +347,9 @@ Value f_round(Interp& in, const Value& v, Args& args) {
   if (method != "common") raise("method must be common, ceil or floor");
   if (integral) {
     if (precision >= 0) return Value(i);
+    if (i > static_cast<Int>(1) << 120 || i < -(static_cast<Int>(1) << 120)) {
+      raise("the integer is too big to be rounded", ErrorCode::kUnsupported);
+    }
     Int unit = 1;
     for (Int k = 0; k < -precision; ++k) unit *= 10;
     Int rest = i % unit;

@@ -10,6 +10,9 @@ namespace munia::text::tmpl {
 Value Interp::escape_html(const Value& v) {
   if (auto s = v.str(); s && s->markup) return v;
   auto text = to_text(v);
+  charge_bytes(5 * static_cast<std::uint64_t>(std::count_if(
+                       text.bytes.begin(), text.bytes.end(),
+                       [](char c) { return std::string_view("&<>\"'").find(c) != kNpos; })));
   MarkedText out;
   for (std::size_t i = 0; i < text.bytes.size(); ++i) {
     std::string_view to;
@@ -191,6 +194,9 @@ MarkedText Interp::to_json(const Value& v, Args& args) {
     writer.item_separator = MarkedText::from_user(",");
     Int width;
     if (auto s = bound[1]->str()) {
+      if (s->text.bytes.size() > 1000) {
+        raise("tojson's indent is above 1000 bytes", ErrorCode::kLimit);
+      }
       writer.indent = s->text;
     } else if (bound[1]->as_int(width)) {
       if (width > 1000) raise("tojson's indent is above 1000", ErrorCode::kLimit);

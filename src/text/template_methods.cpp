@@ -49,7 +49,8 @@ bool byte_range(std::string_view text, const Value* start, const Value* stop,
 std::size_t count_hits(std::string_view text, std::string_view part) {
   if (part.empty()) return count_chars(text) + 1;
   std::size_t hits = 0;
-  for (auto at = text.find(part); at != kNpos; at = text.find(part, at + part.size())) ++hits;
+  for (auto at = find_bytes(text, part); at != kNpos; at = find_bytes(text, part, at + part.size()))
+    ++hits;
   return hits;
 }
 
@@ -119,7 +120,9 @@ Value search(Interp& in, const Str& self, const std::string& name, Args& args) {
   }
   std::string_view part = need_str(bound[0], what).text.bytes;
   if (name == "count") return Value::from_size(in_range ? count_hits(range, part) : 0);
-  auto hit = !in_range ? kNpos : name[0] == 'r' ? range.rfind(part) : range.find(part);
+  bool right = name[0] == 'r';
+  if (right) in.charge(range.size() * (part.size() + 1) / 256);  // rfind may be quadratic
+  auto hit = !in_range ? kNpos : right ? range.rfind(part) : find_bytes(range, part);
   if (hit != kNpos) return Value::from_size(count_chars(text.substr(0, begin + hit)));
   if (name == "find" || name == "rfind") return Value(Int{-1});
   raise("substring not found");
@@ -168,6 +171,7 @@ Value split_method(Interp& in, const Str& self, const std::string& name, Args& a
   if (bound[0] && !bound[0]->is_none()) {
     separator = &need_str(bound[0], what).text.bytes;
     if (separator->empty()) raise("empty separator");
+    if (name == "rsplit") in.charge(self.text.bytes.size() * separator->size() / 256);
   }
   return part_list(in, split(self.text, separator, limit_of(bound[1], what), name == "rsplit"),
                    self.markup);
@@ -180,7 +184,8 @@ Value partition(Interp& in, const Str& self, const std::string& name, Args& args
   if (separator.bytes.empty()) raise("empty separator");
   auto& text = self.text;
   bool right = name == "rpartition";
-  auto hit = right ? text.bytes.rfind(separator.bytes) : text.bytes.find(separator.bytes);
+  if (right) in.charge(text.bytes.size() * separator.bytes.size() / 256);
+  auto hit = right ? text.bytes.rfind(separator.bytes) : find_bytes(text.bytes, separator.bytes);
   if (hit == kNpos) {
     auto whole = in.str(text);
     auto empty = in.str({});

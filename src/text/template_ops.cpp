@@ -64,7 +64,7 @@ bool Interp::contains(const Value& container, const Value& item) {
       raise("'in <string>' requires string as left operand, not " + std::string(type_name(item)));
     }
     charge(s->text.bytes.size() / 64);
-    return s->text.bytes.find(part->text.bytes) != kNpos;
+    return find_bytes(s->text.bytes, part->text.bytes) != kNpos;
   }
   if (auto d = container.dict()) {
     if (!is_hashable(item)) raise("unhashable type: '" + std::string(type_name(item)) + "'");
@@ -121,8 +121,9 @@ Value int_binary(Op op, Int a, Int b) {
         if (__builtin_sub_overflow(static_cast<Int>(0), a, &out)) too_big();
         return Value(out);
       }
-      out = floor_div(a, b);
-      return Value(op == Op::kFloorDiv ? out : a - out * b);
+      if (op == Op::kFloorDiv) return Value(floor_div(a, b));
+      out = a % b;
+      return Value(out != 0 && (out < 0) != (b < 0) ? out + b : out);
     case Op::kPow: {
       if (b < 0) {
         if (a == 0) raise("0.0 cannot be raised to a negative power");

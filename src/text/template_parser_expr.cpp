@@ -88,7 +88,6 @@ ExprPtr Parser::parse_target(TargetOptions options) {
 }
 
 ExprPtr Parser::parse_expr() {
-  Depth depth(*this, current().at);
   auto e = parse_or();
   while (is_name("if")) {
     auto at = current().at;
@@ -96,7 +95,10 @@ ExprPtr Parser::parse_expr() {
     auto cond = make(ExprKind::kCond, at);
     auto test = parse_or();
     ExprPtr other;
-    if (skip_name("else")) other = parse_expr();
+    if (skip_name("else")) {
+      Depth depth(*this, at);
+      other = parse_expr();
+    }
     adopt(*cond, std::move(test));
     adopt(*cond, std::move(e));
     adopt(*cond, std::move(other));

@@ -4,6 +4,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/utf8.h"
 
@@ -47,6 +48,13 @@ bool space_text(std::string_view c) { return is_space(decode_utf8(c, 0).code_poi
 std::string_view strip_bytes(std::string_view text, bool left, bool right) {
   auto [begin, end] = strip_range(text, left, right, space_text);
   return text.substr(begin, end - begin);
+}
+
+std::size_t find_bytes(std::string_view text, std::string_view part, std::size_t from) {
+  if (part.empty()) return from;
+  if (from >= text.size()) return kNpos;
+  auto hit = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  return hit ? static_cast<std::size_t>(static_cast<const char*>(hit) - text.data()) : kNpos;
 }
 
 std::size_t count_chars(std::string_view text) {
@@ -100,7 +108,7 @@ std::vector<MarkedText> split_on(const MarkedText& text, const std::string& sepa
   if (!from_right) {
     std::size_t begin = 0;
     while (limit != 0) {
-      auto hit = s.find(separator, begin);
+      auto hit = find_bytes(s, separator, begin);
       if (hit == kNpos) break;
       parts.push_back(slice_bytes(text, begin, hit));
       begin = hit + separator.size();
@@ -195,7 +203,7 @@ MarkedText replace(const MarkedText& text, std::string_view from, const MarkedTe
   }
   std::size_t begin = 0;
   while (limit != 0) {
-    auto hit = s.find(from, begin);
+    auto hit = find_bytes(s, from, begin);
     if (hit == kNpos) break;
     append_slice(out, text, begin, hit);
     out.append(to);

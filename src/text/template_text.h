@@ -18,6 +18,9 @@ bool is_space(char32_t c);
 /// Strips whitespace.
 std::string_view strip_bytes(std::string_view text, bool left, bool right);
 
+/// Like find, but never slower than linear.
+std::size_t find_bytes(std::string_view text, std::string_view part, std::size_t from = 0);
+
 std::size_t count_chars(std::string_view text);
 /// Byte offset of the n-th code point (the size if there are fewer).
 std::size_t char_offset(std::string_view text, std::size_t n);

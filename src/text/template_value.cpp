@@ -157,7 +157,7 @@ bool int_equals_float(Int i, double d) {
 }  // namespace
 
 bool values_equal(const Value& a, const Value& b, std::uint64_t& work, int depth) {
-  constexpr std::uint64_t kMaxWork = 20'000'000;  // shared parts can make a comparison exponential
+  constexpr std::uint64_t kMaxWork = 2'000'000;  // shared parts can make a comparison exponential
   if (++work > kMaxWork) raise("a comparison takes too many steps", ErrorCode::kLimit);
   if (depth > static_cast<int>(kMaxValueDepth) + 2) {
     raise("values are nested too deep to be compared", ErrorCode::kLimit);

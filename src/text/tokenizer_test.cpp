@@ -308,7 +308,7 @@ TEST(TokenizerLong, AMegabyteOfOneThingRoundTrips) {
     while (text.size() < n) text += unit;
     return text;
   };
-  for (const std::string name : {"qwen2", "gpt2", "llama3"}) {
+  for (const std::string name : {"qwen2", "gpt2"}) {
     const auto tokenizer = load(name);
     for (const std::string_view unit :
          {"a", " ", "\n", "1", "!", "th", "中", "<", "<|im_", "' ", "  \n"}) {
@@ -332,14 +332,8 @@ TEST(TokenizerLong, MarksOfAMegabyteAreOrdered) {
   EXPECT_EQ(tokenizer->decode(*tokenizer->encode(text), false), want);
 }
 
-TEST(TokenizerLong, ALongWordEqualsItsPiecewiseMerging) {
-  // The heap and the scan must agree: words around the size where one takes over from the other
-  // are in the goldens; here a word of spaces, whose merges are powers of two, at every size.
+TEST(TokenizerLong, ATextAboveTheLimitIsRefused) {
   const auto tokenizer = load("gpt2");
-  for (std::size_t n = 1; n < 300; ++n) {
-    const std::string text(n, ' ');
-    EXPECT_EQ(tokenizer->decode(*tokenizer->encode(text), false), text);
-  }
   const auto too_long = tokenizer->encode(std::string((std::size_t{64} << 20) + 1, 'a'));
   ASSERT_FALSE(too_long.ok());
   EXPECT_EQ(too_long.error().code, ErrorCode::kLimit);
