@@ -136,7 +136,7 @@ def test_hundred_thousand_characters(munia, command):
 
 def test_long_prompt_of_generate_names_both_numbers(munia):
     error = munia.fails(4, "generate", "--jsonl", stdin=json_lines({"ids": [20] * 100_000}))
-    assert "100000" in error and "line 1" in error
+    assert "100001" in error and "1024" in error and "line 1" in error
 
 
 @pytest.mark.parametrize("data, words", [

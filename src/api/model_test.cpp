@@ -87,8 +87,10 @@ TEST_F(ApiTest, CancelEndsAGeneration) {
   } catch (const Cancelled&) {
   }
   EXPECT_THROW(generation.wait(), RequestError);
+  GenerateOptions one_token;
+  one_token.max_tokens = 1;
   { const Generation dropped = model_->start(model_->tokenize(kText), options); }
-  EXPECT_EQ(model_->generate(kText, GenerateOptions{.max_tokens = 1}).usage.completion_tokens, 1);
+  EXPECT_EQ(model_->generate(kText, one_token).usage.completion_tokens, 1);
 }
 
 TEST_F(ApiTest, ErrorsHaveTheirTypes) {

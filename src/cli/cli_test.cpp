@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 
+#include "cli/exit_status.h"
 #include "cli/input.h"
 #include "cli/json_writer.h"
 #include "cli/label_statistics.h"
