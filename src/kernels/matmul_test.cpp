@@ -85,8 +85,9 @@ TEST_P(MatmulOfType, ReferenceIsWithinItsRoundingErrorOfFloat64) {
         sum += product;
         magnitude += std::abs(product);
       }
-      // A term is rounded at most 256 times in its block and once per later block.
-      const double bound = (256 + n_cols / 256) * 0x1p-24 * magnitude;
+      // A term is rounded at most kChainLength times in its chain and once per later chain.
+      const double bound =
+          static_cast<double>(kChainLength + n_cols / kChainLength) * 0x1p-24 * magnitude;
       EXPECT_NEAR(static_cast<double>(y[static_cast<std::size_t>(t * 16 + n)]), sum, bound);
     }
   }

@@ -29,8 +29,8 @@ std::size_t matmul_scratch_bytes(std::int64_t /*n_rows*/, std::int64_t n_cols) {
 /// The order of additions of kernels.h.
 float dot(const float* x, const float* w, std::int64_t n) {
   float total = 0;
-  for (std::int64_t begin = 0; begin < n; begin += kBlockCols) {
-    const std::int64_t end = begin + kBlockCols < n ? begin + kBlockCols : n;
+  for (std::int64_t begin = 0; begin < n; begin += kChainLength) {
+    const std::int64_t end = begin + kChainLength < n ? begin + kChainLength : n;
     float acc = 0;
     for (std::int64_t k = begin; k < end; ++k) acc = std::fma(x[k], w[k], acc);
     total = total + acc;
@@ -125,8 +125,8 @@ void attend(const AttentionArgs& args, const float* q, std::int64_t n_keys, floa
   const float sum = sum_lanes(lanes);
   for (std::int64_t d = 0; d < dim; ++d) {
     float total = 0;
-    for (std::int64_t begin = 0; begin < n_keys; begin += kBlockCols) {
-      const std::int64_t end = begin + kBlockCols < n_keys ? begin + kBlockCols : n_keys;
+    for (std::int64_t begin = 0; begin < n_keys; begin += kChainLength) {
+      const std::int64_t end = begin + kChainLength < n_keys ? begin + kChainLength : n_keys;
       float acc = 0;
       for (std::int64_t key = begin; key < end; ++key) {
         const float* v = args.pages[key / kPageTokens] + args.page_offset +
