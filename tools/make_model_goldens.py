@@ -115,6 +115,7 @@ def make_greedy(r):
     rows = []
     results = ref.greedy_many(r.model, prompts, N_GREEDY, r.end_ids)
     for m, ids, (new, gaps) in zip(messages, prompts, results, strict=True):
+        new, _ = ref.split_end(new, r.end_ids)
         rows.append({"messages": m, "prompt_ids": ids, "ids": new,
                      "text": r.tokenizer.decode(new, skip_special_tokens=True),
                      "gaps": [round(gap, 5) for gap in gaps]})

@@ -68,7 +68,8 @@ def make_golden(models_dir, names, seed):
         _, same = load_model(models_dir / other)
         assert weights.keys() == same.keys() and all((weights[n] == same[n]).all() for n in weights)
     tokenizer = TinyTokenizer("qwen2" if config.arch == "qwen2" else "smollm")
-    end_ids = [tokenizer.eos_id, tokenizer.bos_id]
+    # generation_config.json of the directories names both, a GGUF has one.
+    end_ids = [tokenizer.eos_id, tokenizer.bos_id][: 1 if names[0].endswith(".gguf") else 2]
     model = ref.model_from_weights(config, weights)
     prompts = prompts_of(seed, tokenizer.n_tokens())
     blob = Blob()
@@ -86,13 +87,17 @@ def make_golden(models_dir, names, seed):
     greedy = []
     for ids in prompts[:5] + prompts[8:9]:
         new, gaps = ref.greedy(model, ids, N_GREEDY, end_ids)
-        greedy.append({"prompt": ids, "ids": new, "gaps": [round(gap, 6) for gap in gaps]})
+        new, end_id = ref.split_end(new, end_ids)
+        greedy.append({"prompt": ids, "ids": new, "end_id": end_id,
+                       "gaps": [round(gap, 6) for gap in gaps]})
     generated = []
     for ids in prompts[2:6]:
         for options in ({"repetition_penalty": 1.05}, {"repetition_penalty": 1.1},
                         {"num_beams": 3}, {"num_beams": 4, "repetition_penalty": 1.1}):
             new = ref.generate(model, ids, 24, end_ids, tokenizer.bos_id, **options)
-            generated.append({"prompt": ids, **options, "max_tokens": 24, "ids": new})
+            new, end_id = ref.split_end(new, end_ids)
+            generated.append({"prompt": ids, "options": {**options, "max_tokens": 24}, "ids": new,
+                              "end_id": end_id})
 
     scores = []
     for text, labels in CHATS:

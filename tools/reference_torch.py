@@ -89,8 +89,8 @@ def hidden_states(model, ids):
 
 @torch.inference_mode()
 def greedy(model, ids, n_new, end_ids=()):
-    """(new ids, gap between the two best logits at each step); an end token closes it and is left
-    out, but its gap is kept as the last one."""
+    """(new ids, gap between the two best logits at each step); an end token closes it and is the
+    last id."""
     cache, tokens, new, gaps = None, torch.tensor([ids]), [], []
     for _ in range(n_new):
         out = model(tokens, cache=cache, use_cache=True, logits_to_keep=1)
@@ -98,11 +98,16 @@ def greedy(model, ids, n_new, end_ids=()):
         best = torch.topk(logits, 2).values
         gaps.append(float(best[0] - best[1]))
         token = int(np.argmax(logits.numpy()))  # the lowest id wins ties
+        new.append(token)
         if token in end_ids:
             break
-        new.append(token)
         tokens = torch.tensor([[token]])
     return new, gaps
+
+
+def split_end(ids, end_ids):
+    """(ids without the end token, the end token or None)"""
+    return (ids[:-1], ids[-1]) if ids and ids[-1] in end_ids else (ids, None)
 
 
 @torch.inference_mode()
@@ -126,14 +131,13 @@ def greedy_many(model, prompts, n_new, end_ids):
             results.append(greedy(model, ids, n_new, end_ids))
             continue
         best = torch.topk(logits, 2).values
-        new = [token for token in draft if token not in end_ids]
-        results.append((new, (best[:, 0] - best[:, 1]).tolist()))
+        results.append((draft, (best[:, 0] - best[:, 1]).tolist()))
     return results
 
 
 @torch.inference_mode()
 def generate(model, ids, n_new, end_ids, pad_id, **options):
-    """New ids of transformers' own generate(), without the end token."""
+    """New ids of transformers' own generate(), up to and with the end token."""
     config = GenerationConfig(max_new_tokens=n_new, do_sample=False, eos_token_id=list(end_ids),
                               pad_token_id=pad_id, **options)
     tokens = torch.tensor([ids])
@@ -141,7 +145,7 @@ def generate(model, ids, n_new, end_ids, pad_id, **options):
     new = out[0, len(ids):].tolist()
     for i, token in enumerate(new):
         if token in end_ids:
-            return new[:i]
+            return new[: i + 1]
     return new
 
 
