@@ -22,6 +22,19 @@ const char* expansion(const CaseExpansion (&table)[n], char32_t c) {
   return it != std::end(table) && it->from == c ? it->to : nullptr;
 }
 
+template <std::size_t n>
+bool in_ranges(const CharRange (&ranges)[n], char32_t c) {
+  auto it = std::lower_bound(std::begin(ranges), std::end(ranges), c,
+                             [](const CharRange& r, char32_t cp) { return r.last < cp; });
+  return it != std::end(ranges) && it->first <= c;
+}
+bool upper_char(char32_t c) {
+  return utf8proc_category(signed_cp(c)) == UTF8PROC_CATEGORY_LU || in_ranges(kOtherUpper, c);
+}
+bool lower_char(char32_t c) {
+  return utf8proc_category(signed_cp(c)) == UTF8PROC_CATEGORY_LL || in_ranges(kOtherLower, c);
+}
+
 enum class Map { kUpper, kLower, kTitle };
 
 bool cased(char32_t c) {
@@ -112,12 +125,14 @@ MarkedText change_case(const MarkedText& text, Case how) {
       case Case::kCapitalize:
         map = p == 0 ? Map::kTitle : Map::kLower;
         break;
-      case Case::kSwap: {
-        auto g = utf8proc_category(signed_cp(cp));
-        map = g == UTF8PROC_CATEGORY_LU ? Map::kLower : Map::kUpper;
-        if (g == UTF8PROC_CATEGORY_LT) map = Map::kLower;
+      case Case::kSwap:
+        if (!upper_char(cp) && !lower_char(cp)) {
+          append_slice(out, text, p, next);
+          p = next;
+          continue;
+        }
+        map = upper_char(cp) ? Map::kLower : Map::kUpper;
         break;
-      }
     }
     append_mapped(out, text, p, next, cp, map);
     p = next;
@@ -125,15 +140,17 @@ MarkedText change_case(const MarkedText& text, Case how) {
   return out;
 }
 
+bool is_digit_char(char32_t c) { return in_ranges(kOtherDigits, c); }
+bool is_numeric_char(char32_t c) { return in_ranges(kOtherNumeric, c); }
+
 bool is_cased(std::string_view text, bool upper) {
   bool any = false;
   for (std::size_t p = 0; p < text.size();) {
     auto c = decode_utf8(text, p);
     p += static_cast<std::size_t>(c.length);
-    auto g = utf8proc_category(signed_cp(c.code_point));
-    if (g == UTF8PROC_CATEGORY_LT) return false;
-    bool is_upper = g == UTF8PROC_CATEGORY_LU;
-    bool is_lower = g == UTF8PROC_CATEGORY_LL;
+    if (utf8proc_category(signed_cp(c.code_point)) == UTF8PROC_CATEGORY_LT) return false;
+    bool is_upper = upper_char(c.code_point);
+    bool is_lower = lower_char(c.code_point);
     if (upper ? is_lower : is_upper) return false;
     any = any || is_upper || is_lower;
   }

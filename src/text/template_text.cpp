@@ -237,11 +237,9 @@ bool all_of_class(std::string_view text, CharClass wanted) {
     char32_t cp = c.code_point;
     auto g = category(cp);
     bool decimal = g == UTF8PROC_CATEGORY_ND;
-    // Superscripts and circled digits are digits, but not decimal, to Python.
-    bool digit = decimal || cp == 0xB2 || cp == 0xB3 || cp == 0xB9 || cp == 0x2070 ||
-                 (cp >= 0x2074 && cp <= 0x2079) || (cp >= 0x2080 && cp <= 0x2089) ||
-                 (cp >= 0x2460 && cp <= 0x2468);
-    bool numeric = digit || g == UTF8PROC_CATEGORY_NL || g == UTF8PROC_CATEGORY_NO;
+    bool digit = decimal || is_digit_char(cp);
+    bool numeric =
+        digit || g == UTF8PROC_CATEGORY_NL || g == UTF8PROC_CATEGORY_NO || is_numeric_char(cp);
     bool ok = false;
     switch (wanted) {
       case CharClass::kAlpha:

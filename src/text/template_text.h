@@ -46,6 +46,8 @@ enum class CharClass { kAlpha, kDigit, kDecimal, kNumeric, kAlnum, kSpace };
 bool all_of_class(std::string_view text, CharClass wanted);
 /// str.isupper / islower.
 bool is_cased(std::string_view text, bool upper);
+bool is_digit_char(char32_t c);    // beyond category Nd
+bool is_numeric_char(char32_t c);  // beyond categories Nd, Nl, No
 
 /// Python's repr of a string; structure and escapes count as the user's.
 MarkedText repr(const MarkedText& text);
