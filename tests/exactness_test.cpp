@@ -34,9 +34,8 @@ void expect_as_good_as_torch(const float* munia, const float* torch, const doubl
                              std::size_t n, const std::string& what) {
   const Errors ours = errors_of(munia, truth, n);
   const Errors theirs = errors_of(torch, truth, n);
-  if (std::getenv("SHOW"))
-    std::fprintf(stderr, "ratio %.3f max %.2e %s\n", ours.rms / theirs.rms,
-                 ours.max / ours.largest_value, what.c_str());
+  std::fprintf(stderr, "ratio %.3f max %.2e %s\n", ours.rms / theirs.rms,
+               ours.max / ours.largest_value, what.c_str());
   EXPECT_LE(ours.rms, 1.5 * theirs.rms + 3e-8 * ours.largest_value) << what;
   EXPECT_LE(ours.max, 1e-4 * ours.largest_value) << what;
 }

@@ -84,8 +84,8 @@ def run_suite(tally, label, command, junit, environment):
         tally.failures.append(f"{label}: exit status {status} without a failed test")
 
 
-def fetch_models(munia, names, environment):
-    """Exports the path of each model; one that cannot be had leaves its tests to skip."""
+def fetch_models(tally, munia, names, environment):
+    """Exports the path of each model; one that cannot be had is a failure."""
     for name in names:
         variable = MODEL_VARIABLES[name]
         if environment.get(variable):
@@ -98,8 +98,7 @@ def fetch_models(munia, names, environment):
         if result.returncode == 0 and lines and Path(lines[-1]).exists():
             environment[variable] = lines[-1]
         else:
-            print(f"run_tests: {name} could not be fetched (exit status {result.returncode}); "
-                  f"the tests that need it will be skipped", flush=True)
+            tally.failures.append(f"model {name}: pull ended with exit status {result.returncode}")
 
 
 def parse_arguments(arguments):
@@ -119,11 +118,11 @@ def main():
     options = parse_arguments(sys.argv[1:])
     environment = dict(os.environ)
     environment.setdefault("TSAN_OPTIONS", "halt_on_error=1")
+    tally = Tally()
     if options.munia:
         environment["MUNIA_BIN"] = str((ROOT / options.munia).resolve())
-        fetch_models(str(ROOT / options.munia), options.model, environment)
+        fetch_models(tally, str(ROOT / options.munia), options.model, environment)
 
-    tally = Tally()
     for directory in options.ctest:
         junit = (ROOT / directory / "junit-ctest.xml").resolve()
         command = ["ctest", "--test-dir", directory, "--output-on-failure", "--no-tests=error",

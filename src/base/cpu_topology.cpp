@@ -152,7 +152,6 @@ Quota read_quota(const std::string& cgroup_root, const std::string& proc_self_cg
 // Die and cluster are part of the key because some machines number cores anew in each.
 std::optional<int> count_cores(const std::vector<int>& cpus, const std::string& sysfs_root) {
   std::map<std::array<std::int64_t, 4>, int> threads_of_core;
-  std::optional<int> fewest_siblings;
   for (const int cpu : cpus) {
     const std::string directory =
         sysfs_root + "/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";

@@ -83,8 +83,8 @@ Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
 
 /// The default model: the one here already if a default was settled before; else kDefaultModel;
 /// else, when no hub answers (each is asked once), the next entry marked default_fallback that is
-/// here or that its Python packages deliver. A hub answers when it delivers the first file; one that
-/// then breaks off is an Error, not a reason to fall back. The caller prints describe() of the
+/// here or that its Python packages deliver. A hub answers when it delivers the first file; one
+/// that then breaks off is an Error, not a reason to fall back. The caller prints describe() of the
 /// result: the one line that says which model really runs.
 Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbacks& callbacks = {});
 
