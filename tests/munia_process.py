@@ -114,4 +114,8 @@ def real_model(name):
 
 
 def real_golden(name, part):
-    return json.loads((GOLDENS / name / f"{part}.json").read_text(encoding="utf-8"))
+    """Skips where this part was never made (minutes of work on an idle machine)."""
+    path = GOLDENS / name / f"{part}.json"
+    if not path.exists():
+        pytest.skip(f"tests/goldens/{name}/{part}.json is not there: tools/make_model_goldens.py makes it")
+    return json.loads(path.read_text(encoding="utf-8"))
