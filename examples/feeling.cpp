@@ -25,7 +25,8 @@ int main(int argc, char** argv) {
     const munia::Rendered prompt = model.render({{"user", text}});
     std::printf("prompt: %zu tokens\n", prompt.ids.size());
 
-    for (const auto& [label, probability] : model.classify({text}).front().probabilities) {
+    const std::vector<munia::Classification> labelled = model.classify({text});
+    for (const auto& [label, probability] : labelled.front().probabilities) {
       std::printf("label: %s %.4f\n", label.c_str(), probability);
     }
     const auto scores = model.score(text, {"好", "坏"});

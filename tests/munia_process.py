@@ -41,6 +41,10 @@ def run(command, *flags, model, lines, isa=None):
         capture_output=True, encoding="utf-8", env=environment,
     )
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
+<<<<<<< HEAD
+=======
+    # Not splitlines(): texts may hold other line ends, such as U+2028.
+>>>>>>> room-ref
     return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
@@ -113,4 +117,8 @@ def real_model(name):
 
 
 def real_golden(name, part):
-    return json.loads((GOLDENS / name / f"{part}.json").read_text(encoding="utf-8"))
+    """Skips where this part was never made (minutes of work on an idle machine)."""
+    path = GOLDENS / name / f"{part}.json"
+    if not path.exists():
+        pytest.skip(f"tests/goldens/{name}/{part}.json is not there: tools/make_model_goldens.py makes it")
+    return json.loads(path.read_text(encoding="utf-8"))
