@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 int main(int argc, char** argv) {
   if (argc < 2) {
@@ -25,7 +26,7 @@ int main(int argc, char** argv) {
     const munia::Rendered prompt = model.render({{"user", text}});
     std::printf("prompt: %zu tokens\n", prompt.ids.size());
 
-    const std::vector<munia::Classification> labelled = model.classify({text});
+    const std::vector<munia::Labelled> labelled = model.classify({text});
     for (const auto& [label, probability] : labelled.front().probabilities) {
       std::printf("label: %s %.4f\n", label.c_str(), probability);
     }

@@ -41,10 +41,7 @@ def run(command, *flags, model, lines, isa=None):
         capture_output=True, encoding="utf-8", env=environment,
     )
     assert done.returncode == 0, f"exit status {done.returncode}: {done.stderr[-2000:]}"
-<<<<<<< HEAD
-=======
     # Not splitlines(): texts may hold other line ends, such as U+2028.
->>>>>>> room-ref
     return [json.loads(line) for line in done.stdout.split("\n") if line]
 
 
