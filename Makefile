@@ -37,11 +37,16 @@ build: ## Build the program: build/munia
 	@$(call configure,release,build)
 	@cmake --build build --target munia -j $(JOBS)
 
-# As build, but silent when there is nothing to do.
+# As build, but on stderr, and silent when there is nothing to do (ninja says so even with --quiet).
 program:
 	@tools/bootstrap.sh build
 	@$(call configure,release,build)
-	@cmake --build build --target munia -j $(JOBS) $(if $(wildcard build/munia),-- --quiet)
+ifeq ($(wildcard build/munia),)
+	@cmake --build build --target munia -j $(JOBS) >&2
+else
+	@cmake --build build --target munia -j $(JOBS) -- --quiet 2>&1 | \
+	  { grep -v '^ninja: no work to do\.$$' || true; } >&2
+endif
 
 # Everything, tests included.
 all-programs:
