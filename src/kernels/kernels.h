@@ -133,9 +133,6 @@ struct Kernels {
                                          std::int64_t head_dim, std::int64_t n_keys);
   /// softmax(q k^T * scale) v for one AttentionArgs.
   void (*attention)(const AttentionArgs& args, std::byte* scratch);
-
-  /// log(sum(exp(x[i]))) of one row of logits, in float64 from float32 input.
-  double (*log_sum_exp)(const float* x, std::int64_t n);
 };
 
 /// The rungs that this machine can run, best last; always at least "scalar".

@@ -149,19 +149,6 @@ void attention(const AttentionArgs& args, std::byte* scratch) {
   }
 }
 
-double log_sum_exp(const float* x, std::int64_t n) {
-  float max = -std::numeric_limits<float>::infinity();
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (x[i] > max) max = x[i];
-  }
-  if (std::isinf(max)) return log_sum_exp_of_infinite(x, n, max);
-  double lanes[16] = {};
-  for (std::int64_t i = 0; i < n; ++i) {
-    lanes[i % 16] += exp_f64_negative(static_cast<double>(x[i]) - static_cast<double>(max));
-  }
-  return finish_log_sum_exp(max, lanes);
-}
-
 }  // namespace
 
 const Kernels kScalarKernels = {
@@ -177,7 +164,6 @@ const Kernels kScalarKernels = {
     .silu_mul = silu_mul,
     .attention_scratch_bytes = attention_scratch_bytes,
     .attention = attention,
-    .log_sum_exp = log_sum_exp,
 };
 
 }  // namespace munia::kernels

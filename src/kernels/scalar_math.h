@@ -41,53 +41,14 @@ inline float exp_f32(float x) {
   return result * scale_1 * scale_2;
 }
 
-// The same in float64 for x <= 0 (log_sum_exp): a Taylor polynomial of degree 12, terms below
-// exp(-700) count as exp(-700), nothing beside the largest term's 1.
-inline constexpr double kExp64Low = -700.0;
-inline constexpr double kExp64Log2e = 0x1.71547652b82fep+0;
-inline constexpr double kExp64Ln2High = 0x1.62e42fefa0000p-1;
-inline constexpr double kExp64Ln2Low = 0x1.cf79abc9e3b3ap-40;
-inline constexpr double kExp64Round = 0x1.8p+52;
-inline constexpr int kExp64Degree = 12;
-inline constexpr double kExp64Poly[kExp64Degree + 1] = {
-    1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,      1.0 / 720,
-    1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600};
-
-inline double exp_f64_negative(double x) {
-  x = kExp64Low > x ? kExp64Low : x;
-  const double shifted = std::fma(x, kExp64Log2e, kExp64Round);
-  const double n = shifted - kExp64Round;
-  double r = std::fma(n, -kExp64Ln2High, x);
-  r = std::fma(n, -kExp64Ln2Low, r);
-  double poly = kExp64Poly[kExp64Degree];
-  for (int i = kExp64Degree - 1; i >= 0; --i) poly = std::fma(poly, r, kExp64Poly[i]);
-  const std::uint64_t n_bits =
-      std::bit_cast<std::uint64_t>(shifted) - std::bit_cast<std::uint64_t>(kExp64Round);
-  return poly * std::bit_cast<double>((n_bits + 1023U) << 52);
-}
-
 /// Sums 16 lanes: l and l+8, then l and l+4, l and l+2, l and l+1.
-template <class T>
-T sum_lanes(const T lanes[16]) {
-  T sums[8];
+inline float sum_lanes(const float lanes[16]) {
+  float sums[8];
   for (int l = 0; l < 8; ++l) sums[l] = lanes[l] + lanes[l + 8];
   for (int width = 4; width > 0; width /= 2) {
     for (int l = 0; l < width; ++l) sums[l] = sums[l] + sums[l + width];
   }
   return sums[0];
-}
-
-/// log_sum_exp of a row whose maximum (NaN left out) is infinite, or that is empty.
-inline double log_sum_exp_of_infinite(const float* x, std::int64_t n, float max) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    if (std::isnan(x[i])) return static_cast<double>(x[i]);
-  }
-  return static_cast<double>(max);
-}
-
-/// The end of log_sum_exp, from the row's maximum and the 16 lanes of exp(x - max).
-inline double finish_log_sum_exp(float max, const double lanes[16]) {
-  return static_cast<double>(max) + std::log(sum_lanes(lanes));
 }
 
 }  // namespace munia::kernels
