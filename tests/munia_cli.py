@@ -1,22 +1,17 @@
-"""Runs the munia program for tests: finds the binary (MUNIA_BIN, default build/munia) and keeps the
-user's own environment (settings, models, language) out of the way."""
+"""Runs the munia program for tests of its command line, with the user's own environment (settings,
+models, language) out of the way."""
 
 import json
 import os
 import subprocess
 from pathlib import Path
 
-import pytest
+from munia_process import MODELS, ROOT, program
 
-ROOT = Path(__file__).resolve().parent.parent
-BIN = Path(os.environ.get("MUNIA_BIN", ROOT / "build" / "munia"))
-MODELS = ROOT / "tests" / "models"
+BIN = Path(program())
 QWEN = MODELS / "qwen2-tied-bf16"
 QWEN_GGUF = MODELS / "qwen2-tied-bf16.gguf"
 LLAMA_GGUF = MODELS / "llama-tied-q4_1.gguf"
-
-needs_binary = pytest.mark.skipif(not BIN.exists(),
-                                  reason=f"{BIN} is not built (MUNIA_BIN names another)")
 
 
 def environment(home, **variables):
@@ -50,7 +45,8 @@ class Munia:
         """The JSON lines of a command that must succeed; every line must be JSON."""
         result = self.run(*arguments, **options)
         assert result.returncode == 0, result.err
-        return [json.loads(line) for line in result.out.splitlines()]
+        # Not splitlines(): texts may hold other line ends, such as U+2028.
+        return [json.loads(line) for line in result.out.split("\n") if line]
 
     def fails(self, status, *arguments, **options):
         """The one sentence of a command that must fail with `status`."""

@@ -8,9 +8,7 @@ import subprocess
 
 import pytest
 
-from munia_cli import QWEN, QWEN_GGUF, Munia, environment, json_lines, needs_binary
-
-pytestmark = needs_binary
+from munia_cli import QWEN, QWEN_GGUF, Munia, environment, json_lines
 
 
 @pytest.fixture
@@ -155,7 +153,7 @@ def test_binary_junk(munia, data, words):
 def test_lines_before_a_broken_one_are_answered(munia):
     result = munia.run("classify", "--json", "-i", "-", stdin=b"good\n\xff\n")
     assert result.returncode == 4
-    assert [json.loads(line)["text"] for line in result.out.splitlines()] == ["good"]
+    assert [json.loads(line)["text"] for line in result.out.split("\n") if line] == ["good"]
 
 
 def test_line_longer_than_the_limit(munia):
@@ -199,7 +197,7 @@ def test_bad_json_line(munia, line, word):
     result = munia.run("generate", "--jsonl", stdin=good + line + "\n")
     assert result.returncode == 4, (result.returncode, result.err)
     assert "line 3" in result.err and word in result.err
-    assert len(result.out.splitlines()) == 1, "the good line before it has its answer"
+    assert result.out.count("\n") == 1, "the good line before it has its answer"
 
 
 def test_bad_lines_of_the_other_commands(munia):
