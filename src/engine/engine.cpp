@@ -55,7 +55,7 @@ Status check_job(const Job& job, const ModelBundle& bundle) {
   MUNIA_RETURN_IF_ERROR(check_ids(prompt_of(job), config.vocab_size, "prompt"));
   const auto n_prompt = static_cast<std::int64_t>(prompt_of(job).size());
   if (const auto* generate = std::get_if<GenerateJob>(&job)) {
-    MUNIA_RETURN_IF_ERROR(decode::validate(generate->sampling));
+    MUNIA_RETURN_IF_ERROR(decode::validate(generate->sampling, config.vocab_size));
     if (generate->max_tokens < 1) {
       return Error{
           ErrorCode::kInvalidArgument,
