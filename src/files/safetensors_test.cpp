@@ -284,6 +284,12 @@ TEST_F(SafetensorsDirectory, NamesWhatIsMissing) {
   EXPECT_TRUE(open().ok());
   write_index(R"({"a":"model-2.safetensors","b":"model-1.safetensors"})");
   expect_refused({"is listed for \"model-1.safetensors\", which does not hold it"});
+  // In an earlier shard than the one it is listed for.
+  write("model-1.safetensors",
+        make_file(object(entry("a", "F32", "[1]", 0, 4) + "," + entry("c", "F32", "[1]", 4, 8)),
+                  "datadata"));
+  write_index(R"({"a":"model-1.safetensors","b":"model-2.safetensors","c":"model-2.safetensors"})");
+  expect_refused({"tensor \"c\" is listed for \"model-2.safetensors\", which does not hold it"});
 }
 
 TEST_F(SafetensorsDirectory, RefusesWrongIndexes) {
