@@ -1,6 +1,6 @@
 """Runs the munia program for the tests, and finds models and goldens.
 
-The program is MUNIA_BIN, else MUNIA_PROGRAM, else build/munia. Real models are named by
+The program is MUNIA_BIN, else build/munia. Real models are named by
 MUNIA_TEST_QWEN_GGUF and MUNIA_TEST_SMOLLM2_GGUF; tests that need one skip where it is unset.
 """
 
@@ -23,7 +23,7 @@ REAL_MODELS = {  # golden directory → variable that names the file
 
 
 def program():
-    path = os.environ.get("MUNIA_BIN") or os.environ.get("MUNIA_PROGRAM") or ROOT / "build" / "munia"
+    path = os.environ.get("MUNIA_BIN") or ROOT / "build" / "munia"
     path = Path(path).resolve()
     assert path.exists(), f"{path} does not exist: build it (make build) or set MUNIA_BIN"
     return str(path)

@@ -24,7 +24,7 @@ struct ModelBundle {
   std::string path;
   std::string name;  // last part of the path without .gguf
   std::unique_ptr<text::Tokenizer> tokenizer;
-  std::unique_ptr<model::Model> model;              // null after load_text_only
+  std::unique_ptr<model::Model> model;              // null after load_text_bundle
   std::optional<text::ChatTemplate> chat_template;  // absent for base models without one
   std::vector<std::int32_t> eos_ids;                // generation ends at any of these
   std::vector<std::int32_t> turn_end;  // what the template writes behind an assistant's turn

@@ -19,10 +19,9 @@ using kernels::PreparedRows;
 void ForwardPass::run() {
   plan();
   embed();  // x [n_tokens, hidden_dim]
-  const Architecture* architecture = find_architecture(c_.architecture);
   for (std::int64_t l = 0; l < c_.n_layers; ++l) {
     tap(l);
-    architecture->block(*this, l);
+    model_.architecture_->block(*this, l);
   }
   tap(c_.n_layers);
   compute_logits();  // logits [n_logit_rows, vocab_size]

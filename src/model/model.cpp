@@ -98,6 +98,7 @@ Activations::Activations(const ModelConfig& c, const kernels::Kernels& kernels, 
 
 Model::Model(ModelConfig config, const Options& options)
     : config_(std::move(config)),
+      architecture_(find_architecture(config_.architecture)),
       kernels_(options.kernels),
       context_(choose_context(config_, options.context)),
       rope_(make_rope_table(context_, config_.head_dim, config_.rope_theta)) {}
@@ -115,7 +116,7 @@ std::unique_ptr<Model> Model::load_gguf(const files::GgufFile& file, const Optio
                                         ThreadPool& pool) {
   std::unique_ptr<Model> model(new Model(config_from_gguf(file).value_or_throw(), options));
   TensorSource source = source_of(file, gguf_tensor_name);
-  source.qk_row = find_architecture(model->config_.architecture)->gguf_qk_row;
+  source.qk_row = model->architecture_->gguf_qk_row;
   model->weights_ = load_weights(model->config_, source, pool).value_or_throw();
   return model;
 }

@@ -19,6 +19,8 @@
 
 namespace munia::model {
 
+struct Architecture;
+
 /// New tokens of one sequence. They stand at positions kv->n_tokens() … and see all before them.
 struct SequenceSlice {
   KvCache* kv = nullptr;                 // reserve()d for tokens.size() by the caller
@@ -114,6 +116,7 @@ class Model {
   friend class ForwardPass;
   Model(ModelConfig config, const Options& options);
   ModelConfig config_;
+  const Architecture* architecture_;
   const kernels::Kernels* kernels_;
   std::int64_t context_;
   Weights weights_;

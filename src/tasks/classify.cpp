@@ -109,27 +109,24 @@ Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text) 
   return bundle.render_ids(chat_context(task_.system, user));
 }
 
-Result<Classifier::Pending> Classifier::submit(std::string_view text) const {
+Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text) const {
   MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> prompt, prompt_ids(text));
-  Pending pending;
-  if (task_.method == Method::kScore) {
-    engine::ScoreJob job;
-    job.prompt = std::move(prompt);
-    for (const decode::LabelTokens& texts : label_tokens_) {
-      job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
-    }
-    MUNIA_ASSIGN_OR_RETURN(pending.ticket, engine_->submit(std::move(job)));
-  } else {
+  if (task_.method == Method::kGenerate) {
     engine::GenerateJob job;
     job.prompt = std::move(prompt);
     job.max_tokens = kMaxLabelTokens;
-    MUNIA_ASSIGN_OR_RETURN(pending.ticket, engine_->submit(std::move(job)));
+    return engine_->submit(std::move(job));
   }
-  return pending;
+  engine::ScoreJob job;
+  job.prompt = std::move(prompt);
+  for (const decode::LabelTokens& texts : label_tokens_) {
+    job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
+  }
+  return engine_->submit(std::move(job));
 }
 
-Result<Classification> Classifier::finish(const Pending& pending) const {
-  MUNIA_ASSIGN_OR_RETURN(engine::JobResult result, pending.ticket->wait());
+Result<Classification> Classifier::finish(engine::Ticket& ticket) const {
+  MUNIA_ASSIGN_OR_RETURN(engine::JobResult result, ticket.wait());
   Classification out;
   if (const auto* generated = std::get_if<engine::GenerateResult>(&result)) {
     out.raw = generated->text;
@@ -167,11 +164,11 @@ std::vector<Result<Classification>> Classifier::classify(
     const std::vector<std::string>& texts) const {
   std::vector<Result<Classification>> results;
   results.reserve(texts.size());
-  std::deque<Result<Pending>> in_flight;
+  std::deque<Result<std::shared_ptr<engine::Ticket>>> in_flight;
   const auto finish_first = [&] {
-    const Result<Pending> first = std::move(in_flight.front());
+    const Result<std::shared_ptr<engine::Ticket>> first = std::move(in_flight.front());
     in_flight.pop_front();
-    results.push_back(first ? finish(*first) : Result<Classification>(first.error()));
+    results.push_back(first ? finish(**first) : Result<Classification>(first.error()));
   };
   for (const std::string& text : texts) {
     if (in_flight.size() == kTextsInFlight) finish_first();
@@ -219,12 +216,12 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
         .count();
   };
   // Both jobs are queued before either is waited for, so their prompts share the first steps.
-  MUNIA_ASSIGN_OR_RETURN(const Classifier::Pending emotion, classifier.submit(text));
+  MUNIA_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Ticket> emotion, classifier.submit(text));
   ReplyGate gate(options.on_text);
   std::shared_ptr<engine::Ticket> reply;
   if (options.reply) {
     if (!engine.bundle().chat_template) {
-      emotion.ticket->cancel();
+      emotion->cancel();
       return Error{ErrorCode::kUnsupported,
                    "the model has no chat template, so it cannot reply; ask for the emotion alone"};
     }
@@ -241,13 +238,13 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
     }
     Result<std::shared_ptr<engine::Ticket>> ticket = engine.submit(std::move(job));
     if (!ticket) {
-      emotion.ticket->cancel();
+      emotion->cancel();
       return ticket.error();
     }
     reply = *std::move(ticket);
   }
   Prediction out;
-  Result<Classification> classification = classifier.finish(emotion);
+  Result<Classification> classification = classifier.finish(*emotion);
   if (!classification) {
     if (reply != nullptr) {
       reply->cancel();

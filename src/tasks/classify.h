@@ -37,13 +37,9 @@ class Classifier {
   /// Labels for each text, in order; texts are computed in batches. The Error of a text (empty, too
   /// long for the context: both numbers) stands in its own place.
   std::vector<Result<Classification>> classify(const std::vector<std::string>& texts) const;
-  /// One text, submitted at once; `finish` it later. For predict and servers.
-  struct Pending {
-    std::shared_ptr<engine::Ticket> ticket;
-    std::size_t prompt_tokens = 0;
-  };
-  Result<Pending> submit(std::string_view text) const;
-  Result<Classification> finish(const Pending& pending) const;
+  /// One text, submitted at once; finish() it later. For predict and servers.
+  Result<std::shared_ptr<engine::Ticket>> submit(std::string_view text) const;
+  Result<Classification> finish(engine::Ticket& ticket) const;
   /// The ids that the model is asked with.
   Result<std::vector<std::int32_t>> prompt_ids(std::string_view text) const;
 
