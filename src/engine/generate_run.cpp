@@ -27,6 +27,18 @@ class GenerateRun : public Run {
     if (finish_reason_ == nullptr) sequences.push_back(&sequence_);
   }
 
+  model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) override {
+    model::LogitRow row = index;
+    if (job_.sampling.temperature == 0) {
+      row.want = model::LogitRow::Want::kLargest;
+      row.change = {[](const void* sampler, std::span<float> values) {
+                      static_cast<const decode::Sampler*>(sampler)->penalize(values);
+                    },
+                    &sampler_};
+    }
+    return row;
+  }
+
   void on_logits(Sequence& sequence, std::int64_t /*index*/, std::span<float> logits) override {
     const std::int32_t id = sampler_.pick(logits);
     const std::vector<std::int32_t>& ends = bundle_.eos_ids;
