@@ -218,6 +218,33 @@ TEST(Head, TheTwoStepArgmaxIsThatOfTheWholeHead) {
   }
 }
 
+// Estimates put these rows in another order than their logits: each of them wins in turn.
+TEST(Head, UnlikeRowsWhoseLogitsAreNearlyEqual) {
+  const std::vector<float> x = random_floats(kHidden, 48);
+  const std::vector<float> random_head = random_floats(kVocab * kHidden, 49);
+  double squares = 0;
+  for (const float v : x) squares += static_cast<double>(v) * static_cast<double>(v);
+  for (std::int64_t shift = 0; shift < 20; ++shift) {
+    std::vector<float> weights = random_head;
+    for (std::int64_t i = 0; i < 20; ++i) {
+      float* const row = row_of(weights, 140 * i + 3);
+      double dot = 0;
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        dot += static_cast<double>(row[k]) * static_cast<double>(x[k]);
+      }
+      const double wanted = 100 + 1e-3 * static_cast<double>((i + shift) % 20);
+      for (std::size_t k = 0; k < x.size(); ++k) {
+        row[k] += static_cast<float>((wanted - dot) / squares) * x[k];
+      }
+    }
+    for (const Kernels* kernels : rungs()) {
+      TestHead head(weights, *kernels);
+      head.expect_same_argmax(x, {}, "nearly equal");
+      EXPECT_EQ(head.counts().rows_screened, 1);
+    }
+  }
+}
+
 TEST(Head, ManyRandomRowsUpToTheMostThatAreScreened) {
   const std::vector<float> weights = random_floats(kVocab * kHidden, 43);
   for (const Kernels* kernels : rungs()) {
