@@ -14,10 +14,11 @@ namespace {
 
 constexpr const char* kModel = MUNIA_SOURCE_DIR "/tests/models/qwen2-tied-bf16";
 
-std::unique_ptr<Engine> new_engine(EngineOptions options = {}, std::int64_t context = 0) {
+std::unique_ptr<Engine> new_engine(EngineOptions options = {}, std::int64_t context = 0,
+                                   model::HeadMode head = model::HeadMode::kAuto) {
   const ThreadPool::Options pool{.n_threads = 2, .cpus = {}, .spin_us = 20};
   auto threads = std::make_unique<ThreadPool>(pool);
-  auto bundle = load_bundle(kModel, {.isa = "", .context = context}, *threads);
+  auto bundle = load_bundle(kModel, {.isa = "", .context = context, .head = head}, *threads);
   return std::make_unique<Engine>(std::move(bundle), std::move(threads), options);
 }
 
@@ -58,6 +59,44 @@ TEST(Engine, RepliesAreTheSameAloneAndInCompany) {
   for (std::size_t i = 0; i < 12; ++i) {
     const JobResult result = tickets[i]->wait().value_or_throw();
     EXPECT_EQ(std::get<GenerateResult>(result).ids, alone[i]) << i;
+  }
+}
+
+TEST(Engine, AScreenedHeadGivesTheSameRepliesUnderEveryPenalty) {
+  const auto full = new_engine({}, 0, model::HeadMode::kFull);
+  const auto screened = new_engine({}, 0, model::HeadMode::kScreened);
+  for (std::uint32_t i = 0; i < 24; ++i) {
+    GenerateJob job = generate_job(3 + 5 * i, i, 40);
+    job.sampling.repetition_penalty = i % 2 == 0 ? 1.0F : 1.0F + 0.1F * static_cast<float>(i);
+    job.sampling.presence_penalty = i % 3 == 0 ? 0.0F : 1.5F - 0.2F * static_cast<float>(i);
+    job.sampling.presence_penalty = std::max(-2.0F, job.sampling.presence_penalty);
+    job.sampling.frequency_penalty = i % 4 == 0 ? 0.7F : 0.0F;
+    if (i % 5 == 0) job.sampling.logit_bias = {{7, 3.5F}, {399, -1.0F}};
+    EXPECT_EQ(screened->generate(job).value_or_throw().ids,
+              full->generate(job).value_or_throw().ids)
+        << i;
+  }
+}
+
+// Labels that part at once, that share a beginning, that part late, that begin with one another.
+TEST(Engine, DifferencesOfScoresAreThoseOfTheWholeHead) {
+  const auto engine = new_engine();
+  const std::vector<std::vector<std::vector<std::int32_t>>> sets = {
+      {{5}, {300}},
+      {{5, 6}, {5, 7}, {5, 300}},
+      {{5, 6, 8, 1}, {5, 6, 9}, {5, 6, 9, 2}},
+      {{1, 2}, {3}, {3, 4}, {44, 5, 6}},
+      {{5}}};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    ScoreJob job{ids_of_length(20 + i, static_cast<std::uint32_t>(i)), sets[i]};
+    const ScoreResult whole = engine->score(job).value_or_throw();
+    job.differences_only = true;
+    const ScoreResult part = engine->score(job).value_or_throw();
+    for (std::size_t c = 1; c < sets[i].size(); ++c) {
+      EXPECT_NEAR(part.logprobs[c] - part.logprobs[0], whole.logprobs[c] - whole.logprobs[0], 1e-12)
+          << "set " << i << ", continuation " << c;
+    }
+    EXPECT_LT(whole.logprobs[0], 0);
   }
 }
 

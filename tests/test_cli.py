@@ -182,6 +182,15 @@ def test_generate_many_equals_one_by_one(munia):
         assert alone["ids"] == rows[i]["ids"]
 
 
+def test_generate_by_a_screened_head(munia):
+    requests = [{"text": f"第{i}句", "max_tokens": 12, "repetition_penalty": 1 + 0.2 * (i % 3)}
+                for i in range(9)]
+    full, screened = (munia.lines("generate", "--jsonl", "--head", head,
+                                  stdin=json_lines(*requests)) for head in ("full", "screened"))
+    assert full == screened and any(row["ids"] for row in full)
+    assert "must be one of auto, full, screened" in munia.fails(2, "generate", "x", "--head", "half")
+
+
 def test_generate_seed_and_n(munia):
     request = {"text": "今天", "max_tokens": 8, "temperature": 1.5, "seed": 7, "n": 3}
     (a,) = munia.lines("generate", "--jsonl", stdin=json_lines(request))

@@ -59,9 +59,9 @@ Golden load_golden(const std::string& name) {
 }
 
 std::unique_ptr<model::Model> load_tiny_model(const std::string& name, const std::string& isa,
-                                              ThreadPool& pool) {
-  const std::string path = kTests + "models/" + name;
-  const model::Model::Options options{kernels::select_kernels(isa), 0};
+                                              ThreadPool& pool, model::HeadMode head) {
+  const std::string path = name[0] == '/' ? name : kTests + "models/" + name;
+  const model::Model::Options options{kernels::select_kernels(isa), 0, head};
   if (!std::filesystem::is_directory(path)) {
     const auto file = files::GgufFile::open(path).value_or_throw();
     return model::Model::load_gguf(*file, options, pool);
@@ -76,9 +76,10 @@ std::vector<std::string> rung_names() {
   return names;
 }
 
-Runner::Runner(const std::string& model_name, const std::string& isa, int n_threads)
+Runner::Runner(const std::string& model_name, const std::string& isa, int n_threads,
+               model::HeadMode head)
     : pool_({.n_threads = n_threads, .cpus = {}, .spin_us = 20}),
-      model_(load_tiny_model(model_name, isa, pool_)),
+      model_(load_tiny_model(model_name, isa, pool_, head)),
       kv_pool_(std::make_shared<model::KvPool>(model_->kv_layout(), std::size_t{64} << 20)),
       activations_(model_->config(), model_->kernels(), n_threads,
                    {.max_tokens = kMaxTokens,

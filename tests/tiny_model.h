@@ -28,16 +28,18 @@ struct Golden {
 std::vector<std::string> golden_names();
 Golden load_golden(const std::string& name);
 
-/// Loads a model of tests/models for a rung. Throws LoadError.
+/// Loads a model of tests/models, or of an absolute path, for a rung. Throws LoadError.
 std::unique_ptr<model::Model> load_tiny_model(const std::string& name, const std::string& isa,
-                                              ThreadPool& pool);
+                                              ThreadPool& pool,
+                                              model::HeadMode head = model::HeadMode::kAuto);
 /// All rungs of this machine by name.
 std::vector<std::string> rung_names();
 
 /// One model with scratch for small batches.
 class Runner {
  public:
-  Runner(const std::string& model_name, const std::string& isa, int n_threads);
+  Runner(const std::string& model_name, const std::string& isa, int n_threads,
+         model::HeadMode head = model::HeadMode::kAuto);
   const model::Model& model() const { return *model_; }
   model::KvCache new_cache() const { return model::KvCache(kv_pool_); }
   model::Activations& activations() { return activations_; }

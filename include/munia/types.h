@@ -23,6 +23,8 @@ struct LoadOptions {
   std::string isa;                   ///< "scalar", "avx2", …; empty: the best of this machine
   bool kv_cache = true;              ///< false: every token computes its whole past again
   std::int64_t prefill_chunk = 512;  ///< most prompt tokens computed in one step
+  bool screen_head = true;           ///< greedy replies first read an 8-bit copy of a large output
+                                     ///< layer: the same tokens, sooner; false spares its memory
   std::int64_t max_sequences = 16;   ///< requests computed at the same time
   std::size_t max_kv_bytes = 0;      ///< 0: enough for max_sequences of a whole context
 };

@@ -137,7 +137,8 @@ Model::Model(const std::string& path, const LoadOptions& options)
     state_->n_threads = thread_count(options);
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{state_->n_threads, options.cpus, options.spin_us});
-    state_->bundle = engine::load_bundle(path, {options.isa, options.context}, *pool);
+    const auto head = options.screen_head ? model::HeadMode::kAuto : model::HeadMode::kFull;
+    state_->bundle = engine::load_bundle(path, {options.isa, options.context, head}, *pool);
     engine::EngineOptions engine_options;
     engine_options.max_sequences = options.max_sequences;
     engine_options.prefill_chunk = options.prefill_chunk;

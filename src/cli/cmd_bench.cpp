@@ -42,10 +42,11 @@ Spread spread(std::vector<double> values) {
 /// What one token costs, attention left out: it depends on the length.
 struct TokenCost {
   double flops = 0;  // one multiply-add is two; without the head
-  double bytes = 0;  // weights that decoding one token reads, the head included
+  double bytes = 0;  // weights that decoding one token reads, the head (or its copy) included
 };
 
-TokenCost token_cost(const model::Weights& weights) {
+TokenCost token_cost(const model::Model& model) {
+  const model::Weights& weights = model.weights();
   TokenCost cost;
   const auto bytes_of = [](const kernels::PackedMatrix& w) {
     return static_cast<double>(w.n_panels()) * static_cast<double>(w.panel_bytes);
@@ -58,7 +59,8 @@ TokenCost token_cost(const model::Weights& weights) {
       cost.bytes += bytes_of(linear->w);
     }
   }
-  cost.bytes += bytes_of(weights.head);
+  const std::size_t screen_bytes = model.head_screen().memory.size_bytes();
+  cost.bytes += screen_bytes > 0 ? static_cast<double>(screen_bytes) : bytes_of(weights.head);
   return cost;
 }
 
@@ -85,7 +87,7 @@ class Bench {
   Bench(const Context& context, const BenchFlags& flags)
       : context_(context), flags_(flags), session_(open_session(context)) {
     load_peak_bytes_ = peak_memory_bytes();
-    cost_ = token_cost(session_.bundle->model->weights());
+    cost_ = token_cost(*session_.bundle->model);
   }
 
   ExitStatus run(const std::vector<std::int64_t>& lengths);
@@ -179,6 +181,7 @@ void Bench::report_summary() {
         .field("model", session_.bundle->name)
         .field("weights", model.weights().types)
         .field("weight_bytes", model.weights().arena.size_bytes())
+        .field("head_copy_bytes", model.head_screen().memory.size_bytes())
         .field("isa", isa)
         .field("threads", session_.threads.n)
         .field("load_seconds", session_.bundle->load_seconds);

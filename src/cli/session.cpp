@@ -47,6 +47,15 @@ std::uint64_t weight_file_bytes(const std::string& path) {
   return total;
 }
 
+/// --head. The copy for screening is left out where --max-memory hardly holds the weights.
+model::HeadMode head_mode(const Context& context, std::uint64_t file_bytes) {
+  const std::string& head = context.settings.head();
+  if (head == "screened") return model::HeadMode::kScreened;
+  const std::optional<std::uint64_t> limit = context.settings.max_memory();
+  const bool is_tight = limit && *limit < file_bytes + file_bytes / 2;
+  return head == "full" || is_tight ? model::HeadMode::kFull : model::HeadMode::kAuto;
+}
+
 /// What a whole context of one sequence, and the scratch of one step, take.
 struct MemoryNeed {
   std::uint64_t weights = 0;
@@ -57,7 +66,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
-  need.weights = model.weights().arena.size_bytes();
+  need.weights = model.weights().arena.size_bytes() + model.head_screen().memory.size_bytes();
   const std::int64_t pages = (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
   need.kv_one_context = static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
   const std::int64_t row_floats = 2 * config.hidden_dim +
@@ -150,7 +159,8 @@ Session open_session(const Context& context, const std::string& model) {
   session.threads = choose_threads(context);
   const std::string path = find_model_path(context, model);
   const std::optional<std::uint64_t> limit = context.settings.max_memory();
-  if (const std::uint64_t file_bytes = weight_file_bytes(path); limit && file_bytes > *limit) {
+  const std::uint64_t file_bytes = weight_file_bytes(path);
+  if (limit && file_bytes > *limit) {
     fail(ExitStatus::kCannotLoad,
          context.lang.tr("--max-memory {} is too small: the weights of {} alone take {}",
                          "--max-memory {} 太小：{} 的权重就有 {}", show_bytes(*limit), path,
@@ -163,8 +173,9 @@ Session open_session(const Context& context, const std::string& model) {
   try {
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{session.threads.n, session.threads.cpus, context.settings.spin_us()});
-    session.bundle =
-        engine::load_bundle(path, {context.settings.isa(), context.settings.context()}, *pool);
+    session.bundle = engine::load_bundle(
+        path, {context.settings.isa(), context.settings.context(), head_mode(context, file_bytes)},
+        *pool);
     if (limit) {
       const MemoryNeed need = memory_need(*session.bundle->model, options.prefill_chunk);
       if (need.weights + need.kv_one_context + need.activations > *limit) {

@@ -36,6 +36,10 @@ constexpr SettingInfo kSettings[] = {
      "off: every token computes its whole past again", "off：每个词元都重新计算全部前文"},
     {"prefill_chunk", "--prefill-chunk", "MUNIA_PREFILL_CHUNK", "512", "N",
      "most prompt tokens computed in one step", "一步最多计算的提示词元数"},
+    {"head", "--head", "MUNIA_HEAD", "auto", "auto|full|screened",
+     "greedy decoding: read the whole output layer, or screen it with an 8-bit copy (same tokens, "
+     "more memory; auto: where it pays)",
+     "贪心解码：读取整个输出层，或先用 8 位副本筛选（结果相同，占用更多内存；auto：有利时使用）"},
     {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact", "arithmetic of the weights",
      "权重的计算方式"},
     {"isa", "--isa", "MUNIA_ISA", "auto", "NAME",
@@ -218,6 +222,7 @@ void Settings::check(Lang lang) const {
   in_range("prefill_chunk", 1, 8192);
   one_of("kv_cache", {"on", "off"});
   one_of("offline", {"on", "off"});
+  one_of("head", {"auto", "full", "screened"});
   one_of("lang", {"auto", "zh", "en"});
   one_of("encoding", {"utf-8", "utf8", "UTF-8", "gb18030", "GB18030", "gbk", "GBK"});
   if (!value("cpus").text.empty() && parse_cpu_list(value("cpus").text).empty()) {

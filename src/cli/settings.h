@@ -61,6 +61,7 @@ class Settings {
   std::optional<std::uint64_t> max_memory() const;
   bool kv_cache() const { return value("kv_cache").text == "on"; }
   std::int64_t prefill_chunk() const;
+  const std::string& head() const { return value("head").text; }
   bool offline() const { return value("offline").text == "on"; }
   const std::string& isa() const;  // empty: the best
   Encoding encoding() const;

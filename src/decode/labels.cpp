@@ -180,6 +180,29 @@ void LabelTree::set_child_logprobs(std::int32_t node, std::span<const float> log
   }
 }
 
+void LabelTree::set_child_logits(std::int32_t node, std::span<const float> logits,
+                                 std::span<double> node_logprobs) const {
+  MUNIA_CHECK(node >= 0 && static_cast<std::size_t>(node) < nodes_.size());
+  MUNIA_CHECK(node_logprobs.size() == nodes_.size());
+  const auto logit_of = [&](std::int32_t child) {
+    const std::int32_t token = nodes_[static_cast<std::size_t>(child)].token;
+    const bool inside = token >= 0 && static_cast<std::size_t>(token) < logits.size();
+    const double logit =
+        inside ? static_cast<double>(logits[static_cast<std::size_t>(token)]) : kMinusInfinity;
+    return std::isnan(logit) ? kMinusInfinity : logit;
+  };
+  const std::vector<std::int32_t>& children = nodes_[static_cast<std::size_t>(node)].children;
+  const bool has_infinity = std::any_of(children.begin(), children.end(), [&](std::int32_t child) {
+    return logit_of(child) == -kMinusInfinity;
+  });
+  for (const std::int32_t child : children) {
+    const double logit = logit_of(child);
+    node_logprobs[static_cast<std::size_t>(child)] = !has_infinity              ? logit
+                                                     : logit == -kMinusInfinity ? 0.0
+                                                                                : kMinusInfinity;
+  }
+}
+
 std::vector<std::vector<double>> LabelTree::text_logprobs(
     std::span<const double> node_logprobs) const {
   MUNIA_CHECK(node_logprobs.size() == nodes_.size());

@@ -74,6 +74,12 @@ class LabelTree {
   void set_child_logprobs(std::int32_t node, std::span<const float> logits,
                           std::span<double> node_logprobs) const;
 
+  /// The same where only differences between texts matter, for a node that is_on_every_path: writes
+  /// the plain logits of the children's tokens; no other entry of `logits` is read. A NaN logit
+  /// counts as -inf; where some child's is +inf, only such children are left.
+  void set_child_logits(std::int32_t node, std::span<const float> logits,
+                        std::span<double> node_logprobs) const;
+
   /// The log-probability of each text, [n_labels][texts of the label], from that of every node's
   /// token (the root's entry is not read).
   std::vector<std::vector<double>> text_logprobs(std::span<const double> node_logprobs) const;

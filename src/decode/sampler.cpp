@@ -126,7 +126,7 @@ bool Sampler::is_plain_greedy() const {
          params_.logit_bias.empty();
 }
 
-void Sampler::apply_penalties(std::span<float> logits) const {
+void Sampler::penalize(std::span<float> logits) const {
   if (params_.repetition_penalty != 1) {
     for (const std::int32_t id : seen_ids_) {
       float& logit = logits[static_cast<std::size_t>(id)];
@@ -269,7 +269,7 @@ void Sampler::accept(std::int32_t id) {
 
 std::int32_t Sampler::pick(std::span<float> logits) {
   MUNIA_CHECK(!logits.empty() && static_cast<std::int64_t>(logits.size()) == vocab_size_);
-  apply_penalties(logits);
+  penalize(logits);
   std::int32_t id = 0;
   if (params_.temperature == 0) {
     id = argmax(logits);
@@ -292,7 +292,7 @@ std::int32_t Sampler::pick(std::span<float> logits) {
 
 std::vector<double> Sampler::distribution(std::span<float> logits) {
   MUNIA_CHECK(!logits.empty() && static_cast<std::int64_t>(logits.size()) == vocab_size_);
-  apply_penalties(logits);
+  penalize(logits);
   std::vector<double> probabilities(logits.size(), 0.0);
   if (params_.temperature == 0) {
     probabilities[static_cast<std::size_t>(argmax(logits))] = 1;

@@ -45,6 +45,9 @@ class Sampler {
   /// Applies penalties and bias to `logits` [vocab_size] in place, then picks. The token is counted
   /// as generated.
   std::int32_t pick(std::span<float> logits);
+  /// What `pick` does to a row before it chooses: penalties and bias, in place. Each is monotone:
+  /// of two values of an id the larger never becomes the smaller one, so bounds stay bounds.
+  void penalize(std::span<float> logits) const;
   /// Counts `id` as generated without drawing: a token that something else chose.
   void accept(std::int32_t id);
   /// The probabilities that the next `pick` of the same row would draw from, [vocab_size], sum 1;
@@ -60,7 +63,6 @@ class Sampler {
     std::int32_t id;
   };
 
-  void apply_penalties(std::span<float> logits) const;
   void select_candidates(std::span<const float> logits);
   float top_k_threshold(std::span<const float> logits);
   void exponentiate();

@@ -271,7 +271,10 @@ class Engine::Loop {
                          .subspan(static_cast<std::size_t>(part.first_index),
                                   static_cast<std::size_t>(part.share.n_tokens));
       for (std::int64_t i = 0; i < part.share.n_logit_rows; ++i) {
-        slice.logit_rows.push_back(part.share.n_tokens - part.share.n_logit_rows + i);
+        const std::int64_t index = part.share.n_tokens - part.share.n_logit_rows + i;
+        slice.logit_rows.push_back(
+            part.active->run->wanted_logits(sequence, part.first_index + index));
+        slice.logit_rows.back().index = index;
       }
       batch.sequences.push_back(std::move(slice));
     }

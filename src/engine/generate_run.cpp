@@ -32,6 +32,19 @@ class GenerateRun : public Run {
     if (finish_reason_ == nullptr) sequences.push_back(&sequence_);
   }
 
+  model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) override {
+    model::LogitRow row = index;
+    const bool in_prompt = index + 1 < static_cast<std::int64_t>(job_.prompt.size());
+    if (job_.sampling.temperature == 0 && job_.top_logprobs < 0 && !in_prompt && !constraint_) {
+      row.want = model::LogitRow::Want::kLargest;
+      row.change = {[](const void* sampler, std::span<float> values) {
+                      static_cast<const decode::Sampler*>(sampler)->penalize(values);
+                    },
+                    &sampler_};
+    }
+    return row;
+  }
+
   void on_logits(Sequence& /*sequence*/, std::int64_t index, std::span<float> logits) override {
     if (index + 1 < static_cast<std::int64_t>(job_.prompt.size())) {
       const std::int32_t next = job_.prompt[static_cast<std::size_t>(index) + 1];

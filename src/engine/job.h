@@ -64,9 +64,12 @@ struct GenerateResult {
 struct ScoreJob {
   std::vector<std::int32_t> prompt;                      // not empty
   std::vector<std::vector<std::int32_t>> continuations;  // each not empty
+  /// Only differences between the logprobs matter (a softmax over the continuations, their order):
+  /// a term that all share may be left out, which spares the head where they part.
+  bool differences_only = false;
 };
 struct ScoreResult {
-  std::vector<double> logprobs;  // natural log, one per continuation
+  std::vector<double> logprobs;  // natural log, one per continuation (see differences_only)
   Usage usage;
   Timings timings;
 };

@@ -124,6 +124,7 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
   model::Model::Options model_options;
   model_options.kernels = kernels::select_kernels(options.isa);
   model_options.context = options.context;
+  model_options.head = options.head;
   if (model_options.kernels == nullptr) {
     std::string known;
     const kernels::KernelList list = kernels::available_kernels();

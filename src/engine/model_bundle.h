@@ -20,6 +20,7 @@ namespace munia::engine {
 struct BundleOptions {
   std::string isa;           // rung by name; empty: the best
   std::int64_t context = 0;  // 0: the model's own, at most 4,096
+  model::HeadMode head = model::HeadMode::kAuto;
 };
 
 struct ModelBundle {

@@ -11,6 +11,7 @@
 
 #include "engine/job.h"
 #include "engine/model_bundle.h"
+#include "model/head.h"
 #include "model/kv_cache.h"
 
 namespace munia::engine {
@@ -32,7 +33,12 @@ class Run {
 
   /// Appends the sequences that have pending tokens; empty when the job has ended.
   virtual void collect(std::vector<Sequence*>& sequences) = 0;
-  /// The logits behind tokens[index] of `sequence` (may be changed in place).
+  /// What is wanted of the logits behind tokens[index]. Its spans must live until on_logits().
+  virtual model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) {
+    return index;
+  }
+  /// The logits behind tokens[index] of `sequence` (may be changed in place): as far as
+  /// wanted_logits() asked for them.
   virtual void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) = 0;
   /// Layers whose hidden states are wanted (model::HiddenTap); most runs want none.
   virtual std::span<const std::int64_t> tap_layers() const { return {}; }

@@ -16,7 +16,17 @@ class ScoreRun : public Run {
   ScoreRun(std::shared_ptr<model::KvPool> pool, ScoreJob job, LabelTree tree)
       : n_prompt_(job.prompt.size()),
         tree_(std::move(tree)),
-        node_logprobs_(tree_.nodes().size(), 0.0) {
+        node_logprobs_(tree_.nodes().size(), 0.0),
+        node_ids_(tree_.nodes().size()) {
+    if (job.differences_only) {
+      for (std::size_t i = 0; i < node_ids_.size(); ++i) {
+        const auto at = static_cast<std::int32_t>(i);
+        if (!tree_.is_on_every_path(at)) continue;
+        for (const std::int32_t child : node(at).children) {
+          node_ids_[i].push_back(node(child).token);
+        }
+      }
+    }
     branches_.push_back(std::make_unique<Branch>(
         Branch{{std::move(job.prompt), model::KvCache(std::move(pool))}, {LabelTree::kRoot}}));
   }
@@ -27,11 +37,20 @@ class ScoreRun : public Run {
     }
   }
 
+  model::LogitRow wanted_logits(const Sequence& sequence, std::int64_t index) override {
+    model::LogitRow row = index;
+    row.ids = ids_of(node_behind(sequence, index));
+    if (!row.ids.empty()) row.want = model::LogitRow::Want::kIds;
+    return row;
+  }
+
   void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) override {
-    const Branch& branch = branch_of(sequence);
-    const std::size_t from_end = sequence.tokens.size() - 1 - static_cast<std::size_t>(index);
-    tree_.set_child_logprobs(branch.chain[branch.chain.size() - 1 - from_end], logits,
-                             node_logprobs_);
+    const std::int32_t at = node_behind(sequence, index);
+    if (ids_of(at).empty()) {
+      tree_.set_child_logprobs(at, logits, node_logprobs_);
+    } else {
+      tree_.set_child_logits(at, logits, node_logprobs_);
+    }
   }
 
   Status end_step() override {
@@ -72,6 +91,18 @@ class ScoreRun : public Run {
     return **found;
   }
 
+  // The node whose children the logits behind tokens[index] tell of.
+  std::int32_t node_behind(const Sequence& sequence, std::int64_t index) const {
+    const Branch& branch = branch_of(sequence);
+    const std::size_t from_end = sequence.tokens.size() - 1 - static_cast<std::size_t>(index);
+    return branch.chain[branch.chain.size() - 1 - from_end];
+  }
+
+  // The only ids whose logits a node needs; empty: all.
+  const std::vector<std::int32_t>& ids_of(std::int32_t index) const {
+    return node_ids_[static_cast<std::size_t>(index)];
+  }
+
   const decode::LabelNode& node(std::int32_t index) const {
     return tree_.nodes()[static_cast<std::size_t>(index)];
   }
@@ -107,7 +138,8 @@ class ScoreRun : public Run {
 
   std::size_t n_prompt_;
   LabelTree tree_;
-  std::vector<double> node_logprobs_;  // per node of the tree
+  std::vector<double> node_logprobs_;                // per node of the tree
+  std::vector<std::vector<std::int32_t>> node_ids_;  // per node: ids_of()
   std::vector<std::unique_ptr<Branch>> branches_;
 };
 

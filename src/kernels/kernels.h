@@ -18,6 +18,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/screen.h"
+
 namespace munia::kernels {
 
 inline constexpr std::int64_t kPanelRows = 16;    // outputs that are packed side by side
@@ -115,6 +117,16 @@ struct Kernels {
   /// y[t][n] for all rows t of x and the outputs n of panels [panel_begin, panel_end) of w.
   void (*matmul)(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
                  std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch);
+
+  /// The E of screen.h: matmul's results y for n_cols inputs satisfy
+  ///   |y - sum w x| <= E * sum |w x| + 2^-100 * (1 + sum |w|)
+  /// for finite sums. A rung with another order of additions states its own.
+  double (*matmul_error)(std::int64_t n_cols);
+  /// The 8-bit copy of panel `panel` of w: screen_panel_bytes(w.n_cols) bytes at `out`.
+  void (*screen_pack)(const PackedMatrix& w, std::int64_t panel, std::byte* out);
+  /// Bounds of what matmul gives for the rows x and the outputs of panels [panel_begin, panel_end).
+  void (*screen)(const ScreenMatrix& w, const ScreenRows& x, const ScreenOutput& out,
+                 std::int64_t panel_begin, std::int64_t panel_end);
 
   /// Row `row` of w as float32: out [n_cols]. For the embedding.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);

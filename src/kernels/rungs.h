@@ -19,6 +19,12 @@ extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 #endif
 
+/// Screening of the scalar rung (screen_reference.cpp), and E of the one order of additions.
+void screen_pack_reference(const PackedMatrix& w, std::int64_t panel, std::byte* out);
+void screen_reference(const ScreenMatrix& w, const ScreenRows& x, const ScreenOutput& out,
+                      std::int64_t panel_begin, std::int64_t panel_end);
+double fma_matmul_error(std::int64_t n_cols);
+
 /// The weight of (lane, k) of a packed panel of n_cols k: the specification of the packed form.
 float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
                     std::int64_t k);

@@ -21,8 +21,11 @@ struct Architecture {
   bool qkv_bias;              // the projections to q, k and v carry biases in every such model
   /// Row of a GGUF file that holds row `row` of q or k; nullptr: the same row.
   std::int64_t (*gguf_qk_row)(std::int64_t row, std::int64_t head_dim);
+  using Block = void (*)(ForwardPass& pass, std::int64_t layer);
   /// One transformer block of `pass` (forward.cpp, decoder_block).
-  void (*block)(ForwardPass& pass, std::int64_t layer);
+  Block block;
+  /// The last block where not every row wants logits (last_decoder_block); nullptr: `block`.
+  Block last_block;
 };
 
 extern const Architecture kQwen2;

@@ -21,7 +21,7 @@ void ForwardPass::run() {
   embed();  // x [n_tokens, hidden_dim]
   for (std::int64_t l = 0; l < c_.n_layers; ++l) {
     tap(l);
-    model_.architecture_->block(*this, l);
+    block_of(l)(*this, l);
   }
   tap(c_.n_layers);
   compute_logits();  // logits [n_logit_rows, vocab_size]
@@ -33,6 +33,21 @@ void decoder_block(ForwardPass& pass, std::int64_t l) {
   pass.norm(layer.attn_norm);
   pass.project_qkv(layer);
   pass.rotate_and_store(l);
+  pass.attend(l);
+  pass.project_attn(layer);
+  pass.norm(layer.ffn_norm);
+  pass.gate_and_up(layer);
+  pass.project_ffn(layer);
+}
+
+void last_decoder_block(ForwardPass& pass, std::int64_t l) {
+  const LayerWeights& layer = pass.layer(l);
+  pass.norm(layer.attn_norm);
+  pass.project_kv(layer);
+  pass.rotate_and_store_keys(l);
+  if (!pass.keep_wanted_rows()) return;
+  pass.project_q(layer);
+  pass.rotate_queries();
   pass.attend(l);
   pass.project_attn(layer);
   pass.norm(layer.ffn_norm);
@@ -62,7 +77,9 @@ ForwardPass::ForwardPass(const Model& model, const Batch& batch, Activations& ac
       batch_(batch),
       a_(activations),
       pool_(pool),
-      qkv_dim_((c_.n_heads + 2 * c_.n_kv_heads) * c_.head_dim) {}
+      k_column_(c_.n_heads * c_.head_dim),
+      v_column_(k_column_ + c_.n_kv_heads * c_.head_dim),
+      qkv_dim_(v_column_ + c_.n_kv_heads * c_.head_dim) {}
 
 template <class Body>
 void ForwardPass::for_rows(std::int64_t n_rows, const Body& body) {
@@ -74,33 +91,61 @@ void ForwardPass::for_rows(std::int64_t n_rows, const Body& body) {
   }
 }
 
-// Notes for every row its sequence and position, and the attention jobs of one layer.
+// Where every layer but the last, or a last layer that is tapped, has all rows.
+Architecture::Block ForwardPass::block_of(std::int64_t layer) const {
+  const auto is_tapped = [this](const HiddenTap& tap) { return tap.layer == c_.n_layers; };
+  const bool prunes = layer == c_.n_layers - 1 && model_.architecture_->last_block != nullptr &&
+                      static_cast<std::int64_t>(a_.wanted_.size()) < n_rows_ &&
+                      std::none_of(batch_.taps.begin(), batch_.taps.end(), is_tapped);
+  return prunes ? model_.architecture_->last_block : model_.architecture_->block;
+}
+
+// Notes for every row its sequence and position, which rows want logits, and the attention jobs.
 void ForwardPass::plan() {
+  a_.rows_.clear();
+  a_.wanted_.clear();
+  for (const SequenceSlice& slice : batch_.sequences) {
+    const auto first_row = static_cast<std::int64_t>(a_.rows_.size());
+    for (std::size_t i = 0; i < slice.tokens.size(); ++i) {
+      a_.rows_.push_back(
+          {slice.kv, slice.kv->n_tokens() + static_cast<std::int64_t>(i), slice.tokens[i]});
+    }
+    for (const LogitRow& wanted : slice.logit_rows) {
+      a_.wanted_.push_back({first_row + wanted.index, &wanted});
+    }
+  }
+  n_rows_ = static_cast<std::int64_t>(a_.rows_.size());
+  MUNIA_CHECK(n_rows_ > 0 && n_rows_ <= a_.limits_.max_tokens);
+  MUNIA_CHECK(static_cast<std::int64_t>(a_.wanted_.size()) <= a_.limits_.max_logit_rows);
+  plan_attention();
+}
+
+// Jobs for runs of rows that stand behind each other in one sequence.
+void ForwardPass::plan_attention() {
   const std::int64_t n_rep = c_.n_heads / c_.n_kv_heads;
   const std::int64_t tile = attention_tile_tokens(n_rep);
   const KvLayout layout = model_.kv_layout();
-  a_.rows_.clear();
   a_.attention_jobs_.clear();
-  for (const SequenceSlice& slice : batch_.sequences) {
-    const auto n_new = static_cast<std::int64_t>(slice.tokens.size());
-    const std::int64_t first_row = static_cast<std::int64_t>(a_.rows_.size());
-    for (std::int64_t i = 0; i < n_new; ++i) {
-      a_.rows_.push_back(
-          {slice.kv, slice.kv->n_tokens() + i, slice.tokens[static_cast<std::size_t>(i)]});
+  for (std::int64_t first_row = 0; first_row < n_rows_;) {
+    const Activations::Row& first = a_.rows_[static_cast<std::size_t>(first_row)];
+    std::int64_t n_run = 1;
+    for (; first_row + n_run < n_rows_; ++n_run) {
+      const Activations::Row& next = a_.rows_[static_cast<std::size_t>(first_row + n_run)];
+      if (next.kv != first.kv || next.pos != first.pos + n_run) break;
     }
     // Late tiles see most keys and take longest: they come first, so that no thread ends alone.
-    for (std::int64_t begin = (n_new - 1) / tile * tile; begin >= 0; begin -= tile) {
+    for (std::int64_t begin = (n_run - 1) / tile * tile; begin >= 0; begin -= tile) {
       for (std::int64_t kv_head = 0; kv_head < c_.n_kv_heads; ++kv_head) {
         AttentionArgs job;
         const std::int64_t row = first_row + begin;
         const std::int64_t column = kv_head * n_rep * c_.head_dim;
         job.q = a_.qkv_ + row * qkv_dim_ + column;
         job.q_token_stride = qkv_dim_;
-        job.n_tokens = std::min(tile, n_new - begin);
+        job.n_tokens = std::min(tile, n_run - begin);
         job.n_rep = n_rep;
         job.head_dim = c_.head_dim;
-        job.pos_begin = slice.kv->n_tokens() + begin;
-        job.pages = slice.kv->pages();
+        job.pos_begin = first.pos + begin;
+        job.pages = first.kv->pages();
         job.page_offset = layout.offset(0, kv_head);
         job.scale = 1.0F / std::sqrt(static_cast<float>(c_.head_dim));
         job.out = a_.attn_ + row * c_.n_heads * c_.head_dim + column;
@@ -108,13 +153,12 @@ void ForwardPass::plan() {
         a_.attention_jobs_.push_back(job);
       }
     }
+    first_row += n_run;
   }
-  n_tokens_ = static_cast<std::int64_t>(a_.rows_.size());
-  MUNIA_CHECK(n_tokens_ > 0 && n_tokens_ <= a_.limits_.max_tokens);
 }
 
 void ForwardPass::embed() {
-  for_rows(n_tokens_, [&](std::int64_t begin, std::int64_t end) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       k_.unpack_row(model_.weights_.embedding, a_.rows_[static_cast<std::size_t>(t)].token,
                     a_.x_ + t * c_.hidden_dim);
@@ -123,35 +167,65 @@ void ForwardPass::embed() {
 }
 
 void ForwardPass::norm(std::span<const float> weight) {
-  for_rows(n_tokens_, [&](std::int64_t begin, std::int64_t end) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
     k_.rms_norm(a_.x_ + begin * c_.hidden_dim, weight.data(), c_.rms_norm_eps, end - begin,
                 c_.hidden_dim, a_.h_ + begin * c_.hidden_dim);
   });
-  normed_ = prepare(a_.h_, n_tokens_, c_.hidden_dim);
+  normed_ = prepare(a_.h_, n_rows_, c_.hidden_dim);
 }
 
 void ForwardPass::project_qkv(const LayerWeights& layer) {
-  float* const q = a_.qkv_;
-  float* const k = q + c_.n_heads * c_.head_dim;
-  float* const v = k + c_.n_kv_heads * c_.head_dim;
   const std::array<MatmulJob, 3> jobs = {{
-      {&layer.q, {q, qkv_dim_, layer.q.bias_or_null(), false}},
-      {&layer.k, {k, qkv_dim_, layer.k.bias_or_null(), false}},
-      {&layer.v, {v, qkv_dim_, layer.v.bias_or_null(), false}},
+      {&layer.q, {a_.qkv_, qkv_dim_, layer.q.bias_or_null(), false}},
+      {&layer.k, {a_.qkv_ + k_column_, qkv_dim_, layer.k.bias_or_null(), false}},
+      {&layer.v, {a_.qkv_ + v_column_, qkv_dim_, layer.v.bias_or_null(), false}},
+  }};
+  matmul(jobs, normed_);
+}
+
+void ForwardPass::project_q(const LayerWeights& layer) {
+  const std::array<MatmulJob, 1> jobs = {
+      {{&layer.q, {a_.qkv_, qkv_dim_, layer.q.bias_or_null(), false}}}};
+  matmul(jobs, normed_);
+}
+
+void ForwardPass::project_kv(const LayerWeights& layer) {
+  const std::array<MatmulJob, 2> jobs = {{
+      {&layer.k, {a_.qkv_ + k_column_, qkv_dim_, layer.k.bias_or_null(), false}},
+      {&layer.v, {a_.qkv_ + v_column_, qkv_dim_, layer.v.bias_or_null(), false}},
   }};
   matmul(jobs, normed_);
 }
 
 void ForwardPass::rotate_and_store(std::int64_t layer) {
-  for_rows(n_tokens_, [&](std::int64_t begin, std::int64_t end) {
+  // q and k stand side by side: one call rotates the heads of both.
+  rotate(0, c_.n_heads + c_.n_kv_heads);
+  store(layer);
+}
+
+void ForwardPass::rotate_and_store_keys(std::int64_t layer) {
+  rotate(k_column_, c_.n_kv_heads);
+  store(layer);
+}
+
+void ForwardPass::rotate_queries() { rotate(0, c_.n_heads); }
+
+// Rotates n_heads heads from `column` of qkv on to their rows' positions.
+void ForwardPass::rotate(std::int64_t column, std::int64_t n_heads) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      k_.rope(a_.qkv_ + t * qkv_dim_ + column, n_heads, c_.head_dim,
+              model_.rope_.data() + a_.rows_[static_cast<std::size_t>(t)].pos * c_.head_dim);
+    }
+  });
+}
+
+void ForwardPass::store(std::int64_t layer) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const Activations::Row& row = a_.rows_[static_cast<std::size_t>(t)];
-      float* const q = a_.qkv_ + t * qkv_dim_;
-      float* const k = q + c_.n_heads * c_.head_dim;
-      const float* const v = k + c_.n_kv_heads * c_.head_dim;
-      // q and k stand side by side: one call rotates the heads of both.
-      k_.rope(q, c_.n_heads + c_.n_kv_heads, c_.head_dim,
-              model_.rope_.data() + row.pos * c_.head_dim);
+      const float* const k = a_.qkv_ + t * qkv_dim_ + k_column_;
+      const float* const v = a_.qkv_ + t * qkv_dim_ + v_column_;
       for (std::int64_t h = 0; h < c_.n_kv_heads; ++h) {
         const KvCache::Slot slot = row.kv->slot(layer, h, row.pos);
         const float* const k_head = k + h * c_.head_dim;
@@ -161,6 +235,26 @@ void ForwardPass::rotate_and_store(std::int64_t layer) {
       }
     }
   });
+}
+
+bool ForwardPass::keep_wanted_rows() {
+  // Ascending, so a row moves to a place whose own row has moved already or is not wanted.
+  n_rows_ = 0;
+  for (Activations::WantedRow& wanted : a_.wanted_) {
+    const std::int64_t from = wanted.row;
+    const std::int64_t to = n_rows_++;
+    wanted.row = to;
+    if (from == to) continue;
+    for (float* rows : {a_.x_, a_.h_}) {
+      std::memcpy(rows + to * c_.hidden_dim, rows + from * c_.hidden_dim,
+                  static_cast<std::size_t>(c_.hidden_dim) * sizeof(float));
+    }
+    a_.rows_[static_cast<std::size_t>(to)] = a_.rows_[static_cast<std::size_t>(from)];
+  }
+  if (n_rows_ == 0) return false;
+  plan_attention();
+  normed_ = prepare(a_.h_, n_rows_, c_.hidden_dim);
+  return true;
 }
 
 void ForwardPass::attend(std::int64_t layer) {
@@ -176,7 +270,7 @@ void ForwardPass::attend(std::int64_t layer) {
 }
 
 void ForwardPass::project_attn(const LayerWeights& layer) {
-  const PreparedRows attn = prepare(a_.attn_, n_tokens_, c_.n_heads * c_.head_dim);
+  const PreparedRows attn = prepare(a_.attn_, n_rows_, c_.n_heads * c_.head_dim);
   const std::array<MatmulJob, 1> jobs = {
       {{&layer.o, {a_.x_, c_.hidden_dim, layer.o.bias_or_null(), true}}}};
   matmul(jobs, attn);
@@ -188,14 +282,14 @@ void ForwardPass::gate_and_up(const LayerWeights& layer) {
       {&layer.up, {a_.up_, c_.ffn_dim, layer.up.bias_or_null(), false}},
   }};
   matmul(jobs, normed_);
-  for_rows(n_tokens_, [&](std::int64_t begin, std::int64_t end) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
     k_.silu_mul(a_.gate_ + begin * c_.ffn_dim, a_.up_ + begin * c_.ffn_dim,
                 (end - begin) * c_.ffn_dim, a_.gate_ + begin * c_.ffn_dim);
   });
 }
 
 void ForwardPass::project_ffn(const LayerWeights& layer) {
-  const PreparedRows gate = prepare(a_.gate_, n_tokens_, c_.ffn_dim);
+  const PreparedRows gate = prepare(a_.gate_, n_rows_, c_.ffn_dim);
   const std::array<MatmulJob, 1> jobs = {
       {{&layer.down, {a_.x_, c_.hidden_dim, layer.down.bias_or_null(), true}}}};
   matmul(jobs, gate);
@@ -204,31 +298,47 @@ void ForwardPass::project_ffn(const LayerWeights& layer) {
 void ForwardPass::tap(std::int64_t layer) {
   for (const HiddenTap& tap : batch_.taps) {
     if (tap.layer != layer) continue;
-    std::memcpy(tap.out, a_.x_,
-                static_cast<std::size_t>(n_tokens_ * c_.hidden_dim) * sizeof(float));
+    std::memcpy(tap.out, a_.x_, static_cast<std::size_t>(n_rows_ * c_.hidden_dim) * sizeof(float));
   }
 }
 
+// The wanted rows of x, gathered by what they want of the head, then normed into h.
 void ForwardPass::compute_logits() {
-  // The wanted rows of x, gathered, then normed into h.
-  std::int64_t n_rows = 0;
-  std::int64_t first_row = 0;
-  for (const SequenceSlice& slice : batch_.sequences) {
-    for (const std::int64_t i : slice.logit_rows) {
-      std::memcpy(a_.gathered_ + n_rows * c_.hidden_dim, a_.x_ + (first_row + i) * c_.hidden_dim,
-                  static_cast<std::size_t>(c_.hidden_dim) * sizeof(float));
-      ++n_rows;
-    }
-    first_row += static_cast<std::int64_t>(slice.tokens.size());
-  }
-  MUNIA_CHECK(n_rows <= a_.limits_.max_logit_rows);
+  using Want = LogitRow::Want;
+  const auto n_rows = static_cast<std::int64_t>(a_.wanted_.size());
   if (n_rows == 0) return;
+  Head head(model_.weights_.head, model_.head_screen_, k_, pool_, a_.head_);
+  const auto n_that = [this](Want want) {
+    return std::count_if(
+        a_.wanted_.begin(), a_.wanted_.end(),
+        [want](const Activations::WantedRow& wanted) { return wanted.logits->want == want; });
+  };
+  // Where some row reads the whole head anyway, the others read it with it.
+  const std::int64_t n_some = n_that(Want::kIds);
+  const bool screens = n_that(Want::kAll) == 0 && head.can_screen(n_rows - n_some);
+  const std::int64_t n_largest = screens ? n_rows - n_some : 0;
+  const std::int64_t n_all = n_rows - n_some - n_largest;
+  std::int64_t next[] = {0, n_all, n_all + n_some};  // slot of: all, some, largest
+  for (std::size_t i = 0; i < a_.wanted_.size(); ++i) {
+    const Activations::WantedRow& wanted = a_.wanted_[i];
+    const int group = wanted.logits->want == Want::kIds ? 1 : screens ? 2 : 0;
+    const std::int64_t slot = next[group]++;
+    a_.logit_slots_[i] = slot;
+    a_.head_rows_[static_cast<std::size_t>(slot)] = wanted.logits;
+    std::memcpy(a_.gathered_ + slot * c_.hidden_dim, a_.x_ + wanted.row * c_.hidden_dim,
+                static_cast<std::size_t>(c_.hidden_dim) * sizeof(float));
+  }
   k_.rms_norm(a_.gathered_, model_.weights_.final_norm.data(), c_.rms_norm_eps, n_rows,
               c_.hidden_dim, a_.h_);
-  const PreparedRows x = prepare(a_.h_, n_rows, c_.hidden_dim);
-  const Linear head{model_.weights_.head, {}};
-  const std::array<MatmulJob, 1> jobs = {{{&head, {a_.logits_, c_.vocab_size, nullptr, false}}}};
-  matmul(jobs, x);
+  const auto h = [this](std::int64_t slot) { return a_.h_ + slot * c_.hidden_dim; };
+  const auto logits = [this](std::int64_t slot) { return a_.logits_ + slot * c_.vocab_size; };
+  const auto rows = [this](std::int64_t slot, std::int64_t n) {
+    return std::span<const LogitRow* const>(a_.head_rows_)
+        .subspan(static_cast<std::size_t>(slot), static_cast<std::size_t>(n));
+  };
+  head.all(h(0), n_all, logits(0));
+  head.some(h(n_all), rows(n_all, n_some), logits(n_all));
+  head.largest(h(n_all + n_some), rows(n_all + n_some, n_largest), logits(n_all + n_some));
 }
 
 void ForwardPass::advance() {

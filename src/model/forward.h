@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "model/architecture.h"
 #include "model/model.h"
 
 namespace munia::model {
@@ -26,6 +27,13 @@ class ForwardPass {
   void gate_and_up(const LayerWeights& layer);   // gate = silu(h Wg^T) * (h Wu^T)
   void project_ffn(const LayerWeights& layer);   // x += gate Wd^T
 
+  // The steps that only last_decoder_block has: project_qkv and rotate_and_store in two parts.
+  void project_kv(const LayerWeights& layer);      // k, v = h W^T + b
+  void rotate_and_store_keys(std::int64_t layer);  // k rotated; k, v cached
+  bool keep_wanted_rows();                         // x, h: rows that want logits; false: none
+  void project_q(const LayerWeights& layer);       // q = h Wq^T + b
+  void rotate_queries();
+
   const LayerWeights& layer(std::int64_t l) const {
     return model_.weights_.layers[static_cast<std::size_t>(l)];
   }
@@ -35,9 +43,13 @@ class ForwardPass {
     const Linear* linear;
     kernels::MatmulOutput out;
   };
+  Architecture::Block block_of(std::int64_t layer) const;
   void plan();
+  void plan_attention();
   void embed();
   void tap(std::int64_t layer);
+  void rotate(std::int64_t column, std::int64_t n_heads);
+  void store(std::int64_t layer);
   void compute_logits();
   void advance();
   kernels::PreparedRows prepare(const float* x, std::int64_t n_rows, std::int64_t n_cols);
@@ -54,12 +66,16 @@ class ForwardPass {
   const Batch& batch_;
   Activations& a_;
   ThreadPool& pool_;
-  std::int64_t n_tokens_ = 0;
+  std::int64_t n_rows_ = 0;  // of the batch; in the last block those that want logits
+  std::int64_t k_column_;    // of a row of qkv: q, then k, then v
+  std::int64_t v_column_;
   std::int64_t qkv_dim_;          // (n_heads + 2*n_kv_heads) * head_dim
   kernels::PreparedRows normed_;  // h prepared, from norm()
 };
 
 /// The pre-norm block of Qwen2 and Llama.
 void decoder_block(ForwardPass& pass, std::int64_t layer);
+/// The same as the last block: keys and values of all rows, the rest only of rows that want logits.
+void last_decoder_block(ForwardPass& pass, std::int64_t layer);
 
 }  // namespace munia::model

@@ -22,6 +22,7 @@ const Architecture kLlama = {
     .qkv_bias = false,
     .gguf_qk_row = interleaved_row,
     .block = decoder_block,
+    .last_block = last_decoder_block,
 };
 
 }  // namespace munia::model

@@ -64,7 +64,9 @@ class ArenaPlan {
 
 Activations::Activations(const ModelConfig& c, const kernels::Kernels& kernels, int n_threads,
                          const Limits& limits)
-    : limits_(limits), vocab_size_(c.vocab_size) {
+    : limits_(limits),
+      vocab_size_(c.vocab_size),
+      head_(kernels, c.vocab_size, c.hidden_dim, n_threads, limits.max_logit_rows) {
   const std::int64_t n = std::max(limits.max_tokens, limits.max_logit_rows);
   const std::int64_t q_dim = c.n_heads * c.head_dim;
   const std::int64_t widest = std::max({c.hidden_dim, q_dim, c.ffn_dim});
@@ -93,7 +95,12 @@ Activations::Activations(const ModelConfig& c, const kernels::Kernels& kernels, 
   memory_ = plan.allocate();
   rows_.reserve(static_cast<std::size_t>(n));
   attention_jobs_.reserve(static_cast<std::size_t>(
-      (n / attention_tile_tokens(n_rep) + limits.max_sequences + 1) * c.n_kv_heads));
+      (n / attention_tile_tokens(n_rep) + limits.max_sequences + limits.max_logit_rows + 1) *
+      c.n_kv_heads));
+  const auto max_logit_rows = static_cast<std::size_t>(limits.max_logit_rows);
+  wanted_.reserve(max_logit_rows);
+  logit_slots_.resize(max_logit_rows);
+  head_rows_.resize(max_logit_rows);
 }
 
 Model::Model(ModelConfig config, const Options& options)
@@ -109,6 +116,8 @@ std::unique_ptr<Model> Model::load_directory(const std::string& dir, const Optio
   const auto file = files::Safetensors::open_directory(dir).value_or_throw();
   const TensorSource source = source_of(*file, hf_tensor_name);
   model->weights_ = load_weights(model->config_, source, pool).value_or_throw();
+  model->head_screen_ =
+      make_head_screen(model->weights_.head, options.head, *options.kernels, pool);
   return model;
 }
 
@@ -118,6 +127,8 @@ std::unique_ptr<Model> Model::load_gguf(const files::GgufFile& file, const Optio
   TensorSource source = source_of(file, gguf_tensor_name);
   source.qk_row = model->architecture_->gguf_qk_row;
   model->weights_ = load_weights(model->config_, source, pool).value_or_throw();
+  model->head_screen_ =
+      make_head_screen(model->weights_.head, options.head, *options.kernels, pool);
   return model;
 }
 

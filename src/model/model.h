@@ -14,6 +14,7 @@
 #include "files/gguf.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
+#include "model/head.h"
 #include "model/kv_cache.h"
 #include "model/weights.h"
 
@@ -25,7 +26,7 @@ struct Architecture;
 struct SequenceSlice {
   KvCache* kv = nullptr;                 // reserve()d for tokens.size() by the caller
   std::span<const std::int32_t> tokens;  // ids in [0, vocab_size)
-  std::vector<std::int64_t> logit_rows;  // indices into tokens whose logits are wanted, ascending
+  std::vector<LogitRow> logit_rows;      // whose logits are wanted, by rising index
 };
 
 /// A copy of the hidden state behind a layer: layer 0 is the embedding, n_layers the last block's
@@ -59,9 +60,13 @@ class Activations {
 
   const Limits& limits() const { return limits_; }
   /// Logits of the wanted rows of the last forward(), in batch order: [n_logit_rows, vocab_size].
+  /// What of a row is computed: LogitRow::Want.
   std::span<float> logits(std::int64_t row) {
-    return {logits_ + row * vocab_size_, static_cast<std::size_t>(vocab_size_)};
+    return {logits_ + logit_slots_[static_cast<std::size_t>(row)] * vocab_size_,
+            static_cast<std::size_t>(vocab_size_)};
   }
+  /// Over all passes so far.
+  const HeadCounts& head_counts() const { return head_.counts; }
   std::size_t size_bytes() const { return memory_.size_bytes(); }
 
  private:
@@ -71,8 +76,13 @@ class Activations {
     std::int64_t pos;
     std::int32_t token;
   };
+  struct WantedRow {
+    std::int64_t row;  // of x
+    const LogitRow* logits;
+  };
   Limits limits_;
   std::int64_t vocab_size_;
+  HeadScratch head_;
   AlignedBuffer memory_;
   float* x_ = nullptr;             // [n_tokens, hidden_dim] residual stream
   float* h_ = nullptr;             // [n_tokens, hidden_dim] normed input of a block half
@@ -81,11 +91,14 @@ class Activations {
   float* gate_ = nullptr;          // [n_tokens, ffn_dim]
   float* up_ = nullptr;            // [n_tokens, ffn_dim]
   float* gathered_ = nullptr;      // [max_logit_rows, hidden_dim] rows of x that want logits
-  float* logits_ = nullptr;        // [max_logit_rows, vocab_size]
+  float* logits_ = nullptr;        // [max_logit_rows, vocab_size], by slot
   std::byte* prepared_ = nullptr;  // prepared rows of the matmul at hand
   std::byte* scratch_ = nullptr;   // [n_threads][scratch_bytes_]
   std::size_t scratch_bytes_ = 0;
   std::vector<Row> rows_;                               // [n_tokens]
+  std::vector<WantedRow> wanted_;                       // [n_logit_rows] in batch order
+  std::vector<std::int64_t> logit_slots_;               // [max_logit_rows] slot of a wanted row
+  std::vector<const LogitRow*> head_rows_;              // [max_logit_rows] by slot
   std::vector<kernels::AttentionArgs> attention_jobs_;  // of layer 0; other layers add an offset
 };
 
@@ -94,6 +107,7 @@ class Model {
   struct Options {
     const kernels::Kernels* kernels = nullptr;  // the rung; not null
     std::int64_t context = 0;                   // positions to prepare for; 0: min(model's, 4096)
+    HeadMode head = HeadMode::kAuto;
   };
   /// Loads a Hugging Face directory or a .gguf file (opened by the caller). Packs with `pool`.
   /// Throws LoadError: what is missing, misshapen or unsupported, by tensor name.
@@ -104,6 +118,7 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }
+  const HeadScreen& head_screen() const { return head_screen_; }
   const kernels::Kernels& kernels() const { return *kernels_; }
   std::int64_t context() const { return context_; }
   KvLayout kv_layout() const { return {config_.n_layers, config_.n_kv_heads, config_.head_dim}; }
@@ -120,6 +135,7 @@ class Model {
   const kernels::Kernels* kernels_;
   std::int64_t context_;
   Weights weights_;
+  HeadScreen head_screen_;   // of weights_.head; made last when loading
   std::vector<float> rope_;  // [context, head_dim]: cosines, then sines
 };
 

@@ -10,6 +10,7 @@ const Architecture kQwen2 = {
     .qkv_bias = true,
     .gguf_qk_row = nullptr,
     .block = decoder_block,
+    .last_block = last_decoder_block,
 };
 
 }  // namespace munia::model

@@ -119,6 +119,7 @@ Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text
   }
   engine::ScoreJob job;
   job.prompt = std::move(prompt);
+  job.differences_only = true;  // finish() takes their softmax
   for (const decode::LabelTokens& texts : label_tokens_) {
     job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
   }

@@ -1,0 +1,183 @@
+#include "model/head.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "base/error.h"
+
+namespace munia::model {
+namespace {
+
+using kernels::kPanelRows;
+using kernels::kScreenMaxRows;
+using kernels::PackedMatrix;
+using kernels::PreparedRows;
+using kernels::WeightType;
+
+// Below this many panels a full pass is over before screening has started: 16,384 outputs.
+constexpr std::int64_t kLeastPanels = 1024;
+// Where more than this part of the panels hold a survivor, the full pass is as quick: it reads them
+// in one stream.
+constexpr std::int64_t kMostSurvivors = 8;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+bool pays(const PackedMatrix& head) {
+  const bool is_float = head.type == WeightType::kF32 || head.type == WeightType::kF16 ||
+                        head.type == WeightType::kBf16;
+  return is_float && head.n_panels() >= kLeastPanels;
+}
+
+}  // namespace
+
+HeadScreen make_head_screen(const PackedMatrix& head, HeadMode mode,
+                            const kernels::Kernels& kernels, ThreadPool& pool) {
+  HeadScreen screen;
+  if (mode == HeadMode::kFull || (mode == HeadMode::kAuto && !pays(head))) return screen;
+  const std::size_t panel_bytes = kernels::screen_panel_bytes(head.n_cols);
+  screen.memory = AlignedBuffer(panel_bytes * static_cast<std::size_t>(head.n_panels()));
+  std::byte* const data = screen.memory.data();
+  pool.parallel_for(head.n_panels(), 16, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t panel = begin; panel < end; ++panel) {
+      kernels.screen_pack(head, panel, data + static_cast<std::size_t>(panel) * panel_bytes);
+    }
+  });
+  screen.matrix = {head.n_rows, head.n_cols, data, panel_bytes};
+  return screen;
+}
+
+HeadScratch::HeadScratch(const kernels::Kernels& kernels, std::int64_t vocab_size,
+                         std::int64_t hidden_dim, int n_threads, std::int64_t max_rows)
+    : thread_bytes((std::max(kernels.matmul_scratch_bytes(1, hidden_dim),
+                             kernels.matmul_scratch_bytes(max_rows, hidden_dim)) +
+                    63) /
+                   64 * 64),
+      matmul(thread_bytes * static_cast<std::size_t>(n_threads)),
+      prepared(kernels.prepared_bytes(max_rows, hidden_dim)),
+      codes(static_cast<std::size_t>(kScreenMaxRows * kernels::screen_padded_cols(hidden_dim))),
+      groups(static_cast<std::size_t>(kScreenMaxRows * kernels::screen_groups(hidden_dim))),
+      lower(static_cast<std::size_t>(kScreenMaxRows * vocab_size)) {
+  panels.reserve(static_cast<std::size_t>((vocab_size + kPanelRows - 1) / kPanelRows));
+}
+
+bool Head::can_screen(std::int64_t n_rows) const {
+  return screen_.data != nullptr && n_rows <= kScreenMaxRows;
+}
+
+PreparedRows Head::prepare(const float* h, std::int64_t n_rows) {
+  const std::int64_t n_units = (n_rows + k_.prepare_unit_rows - 1) / k_.prepare_unit_rows;
+  k_.prepare_rows(h, n_rows, head_.n_cols, 0, n_units, s_.prepared.data());
+  return {s_.prepared.data(), n_rows, head_.n_cols};
+}
+
+void Head::all(const float* h, std::int64_t n_rows, float* logits) {
+  if (n_rows == 0) return;
+  const PreparedRows x = prepare(h, n_rows);
+  const kernels::MatmulOutput out{logits, head_.n_rows, nullptr, false};
+  pool_.parallel_for(head_.n_panels(), 32, [&](std::int64_t begin, std::int64_t end, int thread) {
+    k_.matmul(head_, x, out, begin, end,
+              s_.matmul.data() + static_cast<std::size_t>(thread) * s_.thread_bytes);
+  });
+  s_.counts.rows_in_full += n_rows;
+}
+
+// The panels of s_.panels for all rows of x.
+void Head::multiply_panels(const PreparedRows& x, float* logits) {
+  if (s_.panels.empty()) return;
+  const kernels::MatmulOutput out{logits, head_.n_rows, nullptr, false};
+  const auto n_panels = static_cast<std::int64_t>(s_.panels.size());
+  pool_.parallel_for(n_panels, 4, [&](std::int64_t begin, std::int64_t end, int thread) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t panel = s_.panels[static_cast<std::size_t>(i)];
+      k_.matmul(head_, x, out, panel, panel + 1,
+                s_.matmul.data() + static_cast<std::size_t>(thread) * s_.thread_bytes);
+    }
+  });
+}
+
+// Rows usually ask for the same labels: the panels of all are multiplied with all.
+void Head::some(const float* h, std::span<const LogitRow* const> rows, float* logits) {
+  if (rows.empty()) return;
+  s_.panels.clear();
+  for (const LogitRow* row : rows) {
+    for (const std::int32_t id : row->ids) {
+      const auto panel = static_cast<std::int32_t>(id / kPanelRows);
+      MUNIA_CHECK(id >= 0 && id < head_.n_rows);
+      const auto place = std::lower_bound(s_.panels.begin(), s_.panels.end(), panel);
+      if (place == s_.panels.end() || *place != panel) s_.panels.insert(place, panel);
+    }
+  }
+  const auto n_rows = static_cast<std::int64_t>(rows.size());
+  multiply_panels(prepare(h, n_rows), logits);
+  s_.counts.rows_by_ids += n_rows;
+}
+
+// Notes in s_.panels where an id may be the largest: its upper bound reaches the best lower bound.
+// False when screening has not helped.
+bool Head::mark_survivors(std::span<const float> lower, std::span<const float> upper) {
+  // 16 running maxima, so that the compiler makes a vector of them.
+  std::array<float, kPanelRows> best;
+  best.fill(-kInfinity);
+  const std::size_t n_whole = lower.size() / best.size() * best.size();
+  for (std::size_t n = 0; n < n_whole; n += best.size()) {
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      best[i] = lower[n + i] > best[i] ? lower[n + i] : best[i];
+    }
+  }
+  for (std::size_t n = n_whole; n < lower.size(); ++n) best[0] = std::max(best[0], lower[n]);
+  const float threshold = *std::max_element(best.begin(), best.end());
+  const std::size_t most_panels = static_cast<std::size_t>(head_.n_panels() / kMostSurvivors);
+  std::int64_t survivors = 0;
+  s_.panels.clear();
+  for (std::size_t begin = 0; begin < upper.size(); begin += kPanelRows) {
+    const std::size_t end = std::min(begin + kPanelRows, upper.size());
+    std::int64_t here = 0;
+    for (std::size_t n = begin; n < end; ++n) here += upper[n] < threshold ? 0 : 1;
+    if (here == 0) continue;
+    if (s_.panels.size() == most_panels) return false;
+    s_.panels.push_back(static_cast<std::int32_t>(begin / kPanelRows));
+    survivors += here;
+  }
+  s_.counts.survivors += survivors;
+  return true;
+}
+
+void Head::largest(const float* h, std::span<const LogitRow* const> rows, float* logits) {
+  const auto n_rows = static_cast<std::int64_t>(rows.size());
+  if (n_rows == 0) return;
+  const auto hidden_dim = static_cast<std::size_t>(head_.n_cols);
+  const auto vocab_size = static_cast<std::size_t>(head_.n_rows);
+  const double error = k_.matmul_error(head_.n_cols);
+  for (std::int64_t t = 0; t < n_rows; ++t) {
+    const std::span row(h + t * head_.n_cols, hidden_dim);
+    if (!kernels::prepare_screen_row(
+            row, error, s_.codes.data() + t * kernels::screen_padded_cols(head_.n_cols),
+            s_.groups.data() + t * kernels::screen_groups(head_.n_cols))) {
+      return all(h, n_rows, logits);
+    }
+  }
+  const kernels::ScreenRows x{s_.codes.data(), s_.groups.data(), n_rows};
+  const kernels::ScreenOutput out{s_.lower.data(), logits, head_.n_rows};
+  pool_.parallel_for(head_.n_panels(), 32, [&](std::int64_t begin, std::int64_t end, int) {
+    k_.screen(screen_, x, out, begin, end);
+  });
+  for (std::int64_t t = 0; t < n_rows; ++t) {
+    const std::span lower(s_.lower.data() + t * head_.n_rows, vocab_size);
+    const std::span upper(logits + t * head_.n_rows, vocab_size);
+    const MonotoneChange& change = rows[static_cast<std::size_t>(t)]->change;
+    if (change.apply != nullptr) {
+      change.apply(change.context, lower);
+      change.apply(change.context, upper);
+    }
+    if (!mark_survivors(lower, upper)) {
+      all(h + t * head_.n_cols, 1, upper.data());
+      continue;
+    }
+    std::fill(upper.begin(), upper.end(), -kInfinity);
+    multiply_panels(prepare(h + t * head_.n_cols, 1), upper.data());
+    ++s_.counts.rows_screened;
+  }
+}
+
+}  // namespace munia::model
