@@ -137,7 +137,9 @@ Model::Model(const std::string& path, const LoadOptions& options)
     state_->n_threads = thread_count(options);
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{state_->n_threads, options.cpus, options.spin_us});
-    state_->bundle = engine::load_bundle(path, {options.isa, options.context}, *pool);
+    const auto way = options.map_packed ? model::LoadWay::kMap : model::LoadWay::kCopy;
+    state_->bundle =
+        engine::load_bundle(path, {options.isa, options.context, way, options.verify}, *pool);
     engine::EngineOptions engine_options;
     engine_options.max_sequences = options.max_sequences;
     engine_options.prefill_chunk = options.prefill_chunk;
@@ -168,7 +170,7 @@ ModelInfo Model::info() const {
   info.vocab_size = model.config().vocab_size;
   info.context = model.context();
   info.threads = state_->n_threads;
-  info.weight_bytes = model.weights().arena.size_bytes();
+  info.weight_bytes = model.weights().size_bytes;
   info.load_seconds = state_->bundle->load_seconds;
   return info;
 }

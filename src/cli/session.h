@@ -26,6 +26,8 @@ struct Session {
   Threads threads;
 };
 
+/// What the settings say about loading.
+engine::BundleOptions bundle_options(const Context& context);
 /// The path of --model. Fails with status 3; for a catalogue name the message holds the pull line.
 std::string find_model_path(const Context& context, const std::string& model);
 /// Loads the model. Fails with status 3 when it cannot be loaded or does not fit --max-memory.

@@ -62,6 +62,8 @@ class Settings {
   bool kv_cache() const { return value("kv_cache").text == "on"; }
   std::int64_t prefill_chunk() const;
   bool offline() const { return value("offline").text == "on"; }
+  bool load_mapped() const { return value("load").text == "map"; }
+  bool verify() const { return value("verify").text == "on"; }
   const std::string& isa() const;  // empty: the best
   Encoding encoding() const;
 
