@@ -114,8 +114,8 @@ class MuniaFileWriter {
     std::string producer;
   };
   struct Callbacks {
-    std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
-    std::function<bool()> cancelled;
+    std::function<void(std::uint64_t done, std::uint64_t total)> on_progress = {};
+    std::function<bool()> cancelled = {};
   };
 
   explicit MuniaFileWriter(Header header) : header_(std::move(header)) {}
