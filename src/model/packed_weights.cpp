@@ -164,7 +164,7 @@ Status run_all(ThreadPool& pool, std::int64_t n, const Body& body) {
 }
 
 // Copies by reading: the file's pages go from the page cache straight to the arena, none of them
-// is mapped. (Measured: half the time of copying out of the mapping; see docs/munia_file.md.)
+// is mapped, so the process does not count the weights twice.
 Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& weights,
                      ThreadPool& pool) {
   struct Step {
