@@ -37,7 +37,7 @@ class Generation {
 
 class Model {
  public:
-  /// Loads a Hugging Face directory or a .gguf file. Throws ModelLoadError.
+  /// Loads a Hugging Face directory, a .gguf or a packed .munia file. Throws ModelLoadError.
   explicit Model(const std::string& path, const LoadOptions& options = {});
   Model(Model&&) noexcept;
   Model& operator=(Model&&) noexcept;

@@ -27,6 +27,8 @@ struct LoadOptions {
                                      ///< layer: the same tokens, sooner; false spares its memory
   std::int64_t max_sequences = 16;   ///< requests computed at the same time
   std::size_t max_kv_bytes = 0;      ///< 0: enough for max_sequences of a whole context
+  bool map_packed = false;           ///< a packed .munia file: map it instead of copying it
+  bool verify = false;               ///< compare the checksums of a packed file first
 };
 
 /// One message of a conversation.

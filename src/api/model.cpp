@@ -137,8 +137,13 @@ Model::Model(const std::string& path, const LoadOptions& options)
     state_->n_threads = thread_count(options);
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{state_->n_threads, options.cpus, options.spin_us});
-    const auto head = options.screen_head ? model::HeadMode::kAuto : model::HeadMode::kFull;
-    state_->bundle = engine::load_bundle(path, {options.isa, options.context, head}, *pool);
+    engine::BundleOptions bundle_options;
+    bundle_options.isa = options.isa;
+    bundle_options.context = options.context;
+    bundle_options.head = options.screen_head ? model::HeadMode::kAuto : model::HeadMode::kFull;
+    bundle_options.load = options.map_packed ? model::LoadWay::kMap : model::LoadWay::kCopy;
+    bundle_options.verify = options.verify;
+    state_->bundle = engine::load_bundle(path, bundle_options, *pool);
     engine::EngineOptions engine_options;
     engine_options.max_sequences = options.max_sequences;
     engine_options.prefill_chunk = options.prefill_chunk;
@@ -169,7 +174,7 @@ ModelInfo Model::info() const {
   info.vocab_size = model.config().vocab_size;
   info.context = model.context();
   info.threads = state_->n_threads;
-  info.weight_bytes = model.weights().arena.size_bytes();
+  info.weight_bytes = model.weights().size_bytes;
   info.load_seconds = state_->bundle->load_seconds;
   return info;
 }

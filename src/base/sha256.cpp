@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 
 #include <array>
+#include <cstring>
 #include <new>
 
 #include "base/error.h"
@@ -37,19 +38,25 @@ void Sha256::update(std::span<const std::byte> bytes) {
   MUNIA_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
 }
 
-std::string Sha256::hex_digest() {
+std::array<std::byte, 32> Sha256::digest() {
   MUNIA_CHECK(!state_->finished);
   state_->finished = true;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
   unsigned int n_bytes = 0;
-  MUNIA_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &n_bytes) == 1);
-  MUNIA_CHECK(n_bytes == 32);
+  MUNIA_CHECK(EVP_DigestFinal_ex(state_->context, bytes.data(), &n_bytes) == 1);
+  std::array<std::byte, 32> digest{};
+  MUNIA_CHECK(n_bytes == digest.size());
+  std::memcpy(digest.data(), bytes.data(), digest.size());
+  return digest;
+}
+
+std::string Sha256::hex_digest() {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string hex;
   hex.reserve(64);
-  for (std::size_t i = 0; i < n_bytes; ++i) {
-    hex.push_back(kDigits[digest[i] >> 4]);
-    hex.push_back(kDigits[digest[i] & 15]);
+  for (const std::byte byte : digest()) {
+    hex.push_back(kDigits[std::to_integer<unsigned>(byte) >> 4]);
+    hex.push_back(kDigits[std::to_integer<unsigned>(byte) & 15]);
   }
   return hex;
 }

@@ -1,6 +1,7 @@
 // SHA-256 of bytes (OpenSSL): hashes of files and of logits.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -13,7 +14,8 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void update(std::span<const std::byte> bytes);
-  std::string hex_digest();  // 64 lower-case digits; the object is spent
+  std::array<std::byte, 32> digest();  // the object is spent
+  std::string hex_digest();            // 64 lower-case digits; the object is spent
 
  private:
   struct State;

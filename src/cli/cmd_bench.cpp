@@ -180,7 +180,7 @@ void Bench::report_summary() {
         .field("test", "summary")
         .field("model", session_.bundle->name)
         .field("weights", model.weights().types)
-        .field("weight_bytes", model.weights().arena.size_bytes())
+        .field("weight_bytes", model.weights().size_bytes)
         .field("head_copy_bytes", model.head_screen().memory.size_bytes())
         .field("isa", isa)
         .field("threads", session_.threads.n)
@@ -196,8 +196,8 @@ void Bench::report_summary() {
   context_.out->line(context_.lang.tr(
       "{}: {} in {}, {}, {} threads; loaded in {:.2f} s; peak memory {}",
       "{}：{}（{}），{}，{} 个线程；加载 {:.2f} 秒；内存峰值 {}", session_.bundle->name,
-      model.weights().types, show_bytes(model.weights().arena.size_bytes()), isa,
-      session_.threads.n, session_.bundle->load_seconds, peak ? show_bytes(*peak) : "?"));
+      model.weights().types, show_bytes(model.weights().size_bytes), isa, session_.threads.n,
+      session_.bundle->load_seconds, peak ? show_bytes(*peak) : "?"));
   context_.out->line("logits " + hash_);
 }
 

@@ -12,6 +12,8 @@
 #include "cli/self_check.h"
 #include "cli/session.h"
 #include "cli/system_info.h"
+#include "files/munia_file.h"
+#include "model/weights.h"
 
 namespace munia::cli {
 namespace {
@@ -29,6 +31,7 @@ class Doctor {
   void kernels_test();
   void model();
   void model_file(const std::filesystem::path& path);
+  void packed_file(const std::filesystem::path& path);
 
   const Context& context_;
   Lang lang_;
@@ -146,6 +149,20 @@ void Doctor::model_file(const std::filesystem::path& path) {
                            "  sha256 " + hash.hex_digest());
 }
 
+void Doctor::packed_file(const std::filesystem::path& path) {
+  const auto file = files::MuniaFile::open(path.string(), kernels::kPackedLayout);
+  Status status = file ? Status() : Status(file.error());
+  if (status) {
+    ThreadPool pool({choose_threads(context_).n, {}, 0});
+    status = model::verify_packed(**file, pool);
+  }
+  failed_ = failed_ || !status;
+  report("packed file", status ? lang_.tr("{} parts, all checksums right; layout {}",
+                                          "{} 个部分，校验和全部正确；布局 {}",
+                                          (*file)->parts().size(), (*file)->layout())
+                               : status.error().message);
+}
+
 void Doctor::model() {
   std::string found;
   try {
@@ -172,7 +189,10 @@ void Doctor::model() {
     files.emplace_back(found);
   }
   std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) model_file(file);
+  for (const fs::path& file : files) {
+    model_file(file);
+    if (file.extension() == ".munia") packed_file(file);
+  }
   const auto bundle = open_text(context_);
   const std::string wrong = check_tokenizer(*bundle->tokenizer);
   failed_ = failed_ || !wrong.empty();

@@ -58,6 +58,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_eval(line, context);
   add_doctor(line, context);
   add_config(line, context);
+  add_pack(line, context);
   add_pull(line, context);
   add_models(line, context);
   add_rm(line, context);

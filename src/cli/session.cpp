@@ -66,7 +66,7 @@ struct MemoryNeed {
 MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
-  need.weights = model.weights().arena.size_bytes() + model.head_screen().memory.size_bytes();
+  need.weights = model.weights().size_bytes + model.head_screen().memory.size_bytes();
   const std::int64_t pages = (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
   need.kv_one_context = static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
   const std::int64_t row_floats = 2 * config.hidden_dim +
@@ -93,6 +93,12 @@ MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
 }
 
 }  // namespace
+
+engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes) {
+  const Settings& settings = context.settings;
+  return {settings.isa(), settings.context(), head_mode(context, file_bytes),
+          settings.load_mapped() ? model::LoadWay::kMap : model::LoadWay::kCopy, settings.verify()};
+}
 
 std::string show_bytes(std::uint64_t bytes) {
   const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -173,9 +179,7 @@ Session open_session(const Context& context, const std::string& model) {
   try {
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{session.threads.n, session.threads.cpus, context.settings.spin_us()});
-    session.bundle = engine::load_bundle(
-        path, {context.settings.isa(), context.settings.context(), head_mode(context, file_bytes)},
-        *pool);
+    session.bundle = engine::load_bundle(path, bundle_options(context, file_bytes), *pool);
     if (limit) {
       const MemoryNeed need = memory_need(*session.bundle->model, options.prefill_chunk);
       if (need.weights + need.kv_one_context + need.activations > *limit) {

@@ -26,6 +26,9 @@ struct Session {
   Threads threads;
 };
 
+/// What the settings say about loading.
+/// `file_bytes` of the model, 0 if unknown: where memory is tight the copy of the head is left out.
+engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes);
 /// The path of --model. Fails with status 3; for a catalogue name the message holds the pull line.
 std::string find_model_path(const Context& context, const std::string& model);
 /// Loads the model. Fails with status 3 when it cannot be loaded or does not fit --max-memory.

@@ -17,8 +17,14 @@ namespace {
 
 constexpr SettingInfo kSettings[] = {
     {"model", "--model", "MUNIA_MODEL", "qwen1.5-0.5b-chat", "M",
-     "model: a directory, a .gguf file or a name of `munia models`",
-     "模型：目录、.gguf 文件或 `munia models` 中的名字"},
+     "model: a directory, a .gguf or .munia file or a name of `munia models`",
+     "模型：目录、.gguf 或 .munia 文件，或 `munia models` 中的名字"},
+    {"load", "--load", "MUNIA_LOAD", "copy", "map|copy",
+     "a packed file: copy it into huge pages (fastest to compute with) or map it (starts at once, "
+     "shared by all processes)",
+     "打包文件的加载方式：copy 复制到大页内存（计算最快），map 直接映射（启动即用，多进程共享）"},
+    {"verify", "--verify", "MUNIA_VERIFY", "off", "",
+     "compare the checksums of a packed file before using it", "使用打包文件前核对其校验和"},
     {"threads", "--threads", "MUNIA_THREADS", "auto", "N",
      "threads for computing (auto: cores that affinity and container quota allow)",
      "计算线程数（auto：按亲和性与容器配额允许的核数）"},
@@ -168,8 +174,8 @@ Settings Settings::resolve(const std::map<std::string, std::string>& flags,
     } else if (const auto entry = config.find(info.key); entry != config.end()) {
       value = {entry->second, Origin::kConfigFile};
     }
-    const bool is_switch =
-        info.key == std::string_view("offline") || info.key == std::string_view("kv_cache");
+    const std::string_view key = info.key;
+    const bool is_switch = key == "offline" || key == "kv_cache" || key == "verify";
     if (is_switch && is_on(value.text)) value.text = "on";
     if (is_switch && is_off(value.text)) value.text = "off";
     settings.values_[info.key] = value;
@@ -223,6 +229,8 @@ void Settings::check(Lang lang) const {
   one_of("kv_cache", {"on", "off"});
   one_of("offline", {"on", "off"});
   one_of("head", {"auto", "full", "screened"});
+  one_of("verify", {"on", "off"});
+  one_of("load", {"map", "copy"});
   one_of("lang", {"auto", "zh", "en"});
   one_of("encoding", {"utf-8", "utf8", "UTF-8", "gb18030", "GB18030", "gbk", "GBK"});
   if (!value("cpus").text.empty() && parse_cpu_list(value("cpus").text).empty()) {

@@ -63,6 +63,8 @@ class Settings {
   std::int64_t prefill_chunk() const;
   const std::string& head() const { return value("head").text; }
   bool offline() const { return value("offline").text == "on"; }
+  bool load_mapped() const { return value("load").text == "map"; }
+  bool verify() const { return value("verify").text == "on"; }
   const std::string& isa() const;  // empty: the best
   Encoding encoding() const;
 

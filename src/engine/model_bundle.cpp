@@ -15,7 +15,8 @@ namespace json = boost::json;
 std::string display_name(const std::string& path) {
   std::filesystem::path p(path);
   if (!p.has_filename()) p = p.parent_path();
-  return p.extension() == ".gguf" ? p.stem().string() : p.filename().string();
+  const bool one_file = p.extension() == ".gguf" || p.extension() == ".munia";
+  return one_file ? p.stem().string() : p.filename().string();
 }
 
 Error no_template() {
@@ -48,11 +49,49 @@ std::vector<std::int32_t> find_turn_end(const ModelBundle& bundle) {
   return {ids->begin(), special + 1};
 }
 
-void load_text(ModelBundle& bundle, const files::GgufFile* gguf) {
-  std::string source;
-  if (gguf != nullptr) {
-    bundle.tokenizer = text::Tokenizer::from_gguf(*gguf).value_or_throw();
-    source = gguf->get_string("tokenizer.chat_template", "").value_or_throw();
+// What `path` names, opened; neither of both for a directory.
+struct Container {
+  std::unique_ptr<files::GgufFile> gguf;
+  std::shared_ptr<const files::MuniaFile> packed;
+};
+
+Container open_container(const std::string& path) {
+  Container container;
+  if (std::filesystem::is_directory(path)) return container;
+  if (std::filesystem::path(path).extension() == ".munia" ||
+      files::MuniaFile::is_munia_file(path)) {
+    container.packed = files::MuniaFile::open(path, kernels::kPackedLayout).value_or_throw();
+  } else {
+    container.gguf = files::GgufFile::open(path).value_or_throw();
+  }
+  return container;
+}
+
+std::string read_text_part(const files::MuniaFile& file, const files::MuniaPart& part) {
+  const std::span<const std::byte> bytes = file.bytes(part);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+void load_packed_tokenizer(ModelBundle& bundle, const files::MuniaFile& file) {
+  const files::MuniaPart* tokenizer = file.find("tokenizer");
+  if (tokenizer == nullptr) {
+    throw LoadError({ErrorCode::kInvalidData,
+                     file.name() + ": the part \"tokenizer\" is missing; pack the model again"});
+  }
+  bundle.tokenizer =
+      text::Tokenizer::from_packed(file.bytes(*tokenizer), file.name()).value_or_throw();
+  if (const files::MuniaPart* source = file.find("chat_template")) {
+    bundle.template_source = read_text_part(file, *source);
+  }
+}
+
+void load_text(ModelBundle& bundle, const Container& container) {
+  std::string& source = bundle.template_source;
+  if (container.packed != nullptr) {
+    load_packed_tokenizer(bundle, *container.packed);
+  } else if (container.gguf != nullptr) {
+    bundle.tokenizer = text::Tokenizer::from_gguf(*container.gguf).value_or_throw();
+    source = container.gguf->get_string("tokenizer.chat_template", "").value_or_throw();
   } else {
     bundle.tokenizer = text::Tokenizer::from_directory(bundle.path).value_or_throw();
     Result<std::string> found = text::find_chat_template_source(bundle.path);
@@ -70,11 +109,6 @@ void load_text(ModelBundle& bundle, const files::GgufFile* gguf) {
   }
   bundle.chat_template = *std::move(parsed);
   bundle.turn_end = find_turn_end(bundle);
-}
-
-std::unique_ptr<files::GgufFile> open_gguf(const std::string& path) {
-  if (std::filesystem::is_directory(path)) return nullptr;
-  return files::GgufFile::open(path).value_or_throw();
 }
 
 }  // namespace
@@ -134,10 +168,16 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
     throw LoadError({ErrorCode::kInvalidArgument,
                      "this machine has no kernels named \"" + options.isa + "\"; it has " + known});
   }
-  const std::unique_ptr<files::GgufFile> gguf = open_gguf(path);
-  bundle->model = gguf != nullptr ? model::Model::load_gguf(*gguf, model_options, pool)
-                                  : model::Model::load_directory(path, model_options, pool);
-  load_text(*bundle, gguf.get());
+  const Container container = open_container(path);
+  if (container.packed != nullptr) {
+    if (options.verify) model::verify_packed(*container.packed, pool).throw_if_error();
+    bundle->model = model::Model::load_packed(container.packed, options.load, model_options, pool);
+  } else if (container.gguf != nullptr) {
+    bundle->model = model::Model::load_gguf(*container.gguf, model_options, pool);
+  } else {
+    bundle->model = model::Model::load_directory(path, model_options, pool);
+  }
+  load_text(*bundle, container);
   const model::ModelConfig& config = bundle->model->config();
   if (bundle->tokenizer->vocab_size() > config.vocab_size) {
     throw LoadError({ErrorCode::kInvalidData, path + ": the tokenizer has " +
@@ -152,7 +192,7 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
   };
   if (const auto eos = bundle->tokenizer->eos_token()) add_eos(*eos);
   if (!bundle->turn_end.empty()) add_eos(bundle->turn_end.back());
-  if (gguf != nullptr) {
+  if (container.gguf != nullptr) {
     for (const std::string_view token : kEndTokens) {
       const auto id = bundle->tokenizer->find(token);
       if (id && bundle->tokenizer->is_special(*id)) add_eos(*id);
@@ -167,9 +207,21 @@ std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path) {
   auto bundle = std::make_shared<ModelBundle>();
   bundle->path = path;
   bundle->name = display_name(path);
-  const std::unique_ptr<files::GgufFile> gguf = open_gguf(path);
-  load_text(*bundle, gguf.get());
+  load_text(*bundle, open_container(path));
   return bundle;
+}
+
+Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& path,
+                                  const std::string& producer,
+                                  const files::MuniaFileWriter::Callbacks& callbacks) {
+  files::MuniaFileWriter writer({std::string(kernels::kPackedLayout), "exact", producer});
+  model::ModelConfig config = bundle.model->config();
+  config.eos_ids = bundle.eos_ids;  // with those that only the source's other parts tell
+  writer.add_bytes("config", model::config_to_packed(config));
+  writer.add_bytes("tokenizer", bundle.tokenizer->pack());
+  if (bundle.chat_template) writer.add_bytes("chat_template", bundle.template_source);
+  model::add_weights(config, bundle.model->weights(), writer);
+  return writer.write(path, callbacks);
 }
 
 }  // namespace munia::engine

@@ -21,14 +21,17 @@ struct BundleOptions {
   std::string isa;           // rung by name; empty: the best
   std::int64_t context = 0;  // 0: the model's own, at most 4,096
   model::HeadMode head = model::HeadMode::kAuto;
+  model::LoadWay load = model::LoadWay::kCopy;  // of a packed file
+  bool verify = false;  // compare the sums of a packed file's matrices first
 };
 
 struct ModelBundle {
   std::string path;
-  std::string name;  // last part of the path without .gguf
+  std::string name;  // last part of the path without .gguf or .munia
   std::unique_ptr<text::Tokenizer> tokenizer;
   std::unique_ptr<model::Model> model;              // null after load_text_bundle
   std::optional<text::ChatTemplate> chat_template;  // absent for base models without one
+  std::string template_source;                      // of chat_template
   std::vector<std::int32_t> eos_ids;                // generation ends at any of these
   std::vector<std::int32_t> turn_end;  // what the template writes behind an assistant's turn
   double load_seconds = 0;
@@ -48,10 +51,15 @@ struct ModelBundle {
   mutable std::shared_ptr<const decode::TokenIndex> token_index_;
 };
 
-/// Loads a directory or .gguf file. Throws LoadError.
+/// Loads a directory, a .gguf or a packed .munia file. Throws LoadError.
 std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
                                                const BundleOptions& options, ThreadPool& pool);
 /// Tokenizer and template only (tokenize, detokenize, render): no weights. Throws LoadError.
 std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path);
+
+/// Writes all of a bundle as a packed file; gives its size. kIo, kLimit or kCancelled.
+Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& path,
+                                  const std::string& producer,
+                                  const files::MuniaFileWriter::Callbacks& callbacks);
 
 }  // namespace munia::engine

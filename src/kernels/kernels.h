@@ -27,6 +27,10 @@ inline constexpr std::int64_t kBlockCols = 256;   // k that are packed together
 inline constexpr std::int64_t kChainLength = 64;  // products in one chain of additions
 inline constexpr std::int64_t kPageTokens = 32;   // positions in one page of the KV cache
 
+/// The name of the packed form that pack_panel writes and all rungs read, kept in packed files. Any
+/// change of a byte of a panel needs a new name (pack_test.cpp has the sums of today's panels).
+inline constexpr std::string_view kPackedLayout = "panels16-blocks256-v1";
+
 /// How a weight is stored; its float32 value w is exact or rounded once, as the file format says:
 ///   kF32 the number; kF16, kBf16 widened;
 ///   kQ4_0 d*(q-8), kQ5_0 d*(q-16), kQ8_0 d*q, kQ4_1/kQ5_1 fl32(d*q + m), groups of 32;

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "base/sha256.h"
 #include "kernels/packed_format.h"
 #include "kernels/rungs.h"
 #include "kernels/test_data.h"
@@ -146,6 +147,34 @@ TEST(Select, ScalarIsAlwaysThereAndNamesAreExact) {
   }
   EXPECT_EQ(select_kernels("avx"), nullptr);
   EXPECT_EQ(select_kernels("AVX2"), nullptr);
+}
+
+// Packed files hold panels of this very form under the name kPackedLayout. Where a sum here
+// changes, that name must change with it, or old files would be read as something else.
+TEST(Pack, TheLayoutOfPackedFilesIsWhatItsNameSays) {
+  EXPECT_EQ(kPackedLayout, "panels16-blocks256-v1");
+  constexpr std::int64_t kCols = 544;  // two blocks and a short one
+  const std::vector<std::string> sums = {"1d3b9165e2b0e188", "4c2185d7d46e5210", "fabdbccfbdb47789",
+                                         "856367b531cd5afd", "0c36c0a62d44f013", "1a671e56161e9e60",
+                                         "3d7a8f5b0247228d", "0ee5d2acfeaf9253", "ef7bf56ca3434c1d",
+                                         "112f9163760becb6", "943c7d991333fd4e"};
+  std::uint32_t state = 1;
+  std::size_t i = 0;
+  for (const WeightType type : all_types()) {
+    const std::int64_t cols = weight_block_cols(type) == 256 ? 512 : kCols;
+    std::vector<std::byte> rows(source_row_bytes(type, cols) * 13);
+    for (std::byte& byte : rows) {
+      state = state * 1664525U + 1013904223U;
+      byte = static_cast<std::byte>(state >> 24);
+    }
+    const std::byte* pointers[kPanelRows] = {};
+    for (std::size_t row = 0; row < 13; ++row) {
+      pointers[row] = rows.data() + row * source_row_bytes(type, cols);
+    }
+    std::vector<std::byte> panel(packed_panel_bytes(type, cols));
+    pack_panel(type, pointers, cols, panel.data());
+    EXPECT_EQ(sha256_hex(panel).substr(0, 16), sums[i++]) << weight_type_name(type);
+  }
 }
 
 }  // namespace

@@ -280,4 +280,59 @@ Result<ModelConfig> config_from_gguf(const files::GgufFile& file) {
   return config;
 }
 
+std::string config_to_packed(const ModelConfig& c) {
+  json::array eos_ids;
+  for (const std::int32_t id : c.eos_ids) eos_ids.push_back(id);
+  const json::object object{{"architecture", c.architecture},
+                            {"n_layers", c.n_layers},
+                            {"hidden_dim", c.hidden_dim},
+                            {"ffn_dim", c.ffn_dim},
+                            {"n_heads", c.n_heads},
+                            {"n_kv_heads", c.n_kv_heads},
+                            {"head_dim", c.head_dim},
+                            {"vocab_size", c.vocab_size},
+                            {"context_length", c.context_length},
+                            {"rope_theta", c.rope_theta},
+                            {"rms_norm_eps", c.rms_norm_eps},
+                            {"tied_embeddings", c.tied_embeddings},
+                            {"eos_ids", std::move(eos_ids)}};
+  return json::serialize(object);
+}
+
+Result<ModelConfig> config_from_packed(const files::MuniaFile& file) {
+  const std::string& where = file.name();
+  const files::MuniaPart* part = file.find("config");
+  if (part == nullptr) return bad(where, "the part \"config\" is missing");
+  const std::span<const std::byte> bytes = file.bytes(*part);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  boost::system::error_code error;
+  const json::value value = json::parse(text, error);
+  if (error || !value.is_object()) return bad(where, "its configuration is not a JSON object");
+  const Keys keys(value.get_object(), where);
+  ModelConfig config;
+  MUNIA_ASSIGN_OR_RETURN(config.architecture, keys.get_string("architecture", ""));
+  const Architecture* architecture = find_architecture(config.architecture);
+  if (architecture == nullptr || architecture->name != config.architecture) {
+    return Error{ErrorCode::kUnsupported, where + ": architecture \"" + config.architecture +
+                                              "\" is not supported; munia computes " +
+                                              supported_architectures()};
+  }
+  MUNIA_ASSIGN_OR_RETURN(config.n_layers, keys.get_int("n_layers", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.hidden_dim, keys.get_int("hidden_dim", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.ffn_dim, keys.get_int("ffn_dim", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.n_heads, keys.get_int("n_heads", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.n_kv_heads, keys.get_int("n_kv_heads", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.head_dim, keys.get_int("head_dim", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.vocab_size, keys.get_int("vocab_size", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.context_length, keys.get_int("context_length", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.rope_theta, keys.get_float("rope_theta", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.rms_norm_eps, keys.get_float("rms_norm_eps", {}));
+  MUNIA_ASSIGN_OR_RETURN(config.tied_embeddings, keys.get_bool("tied_embeddings", true));
+  if (const json::value* eos = keys.find("eos_ids")) {
+    MUNIA_RETURN_IF_ERROR(add_eos_ids(*eos, where, config));
+  }
+  MUNIA_RETURN_IF_ERROR(check(config, where));
+  return config;
+}
+
 }  // namespace munia::model

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "files/gguf.h"
+#include "files/munia_file.h"
 
 namespace munia::model {
 
@@ -32,5 +33,8 @@ struct ModelConfig {
 Result<ModelConfig> config_from_directory(const std::string& dir);
 /// From the metadata of a GGUF file.
 Result<ModelConfig> config_from_gguf(const files::GgufFile& file);
+/// The form in which a packed file keeps it (the part "config", JSON), and back.
+std::string config_to_packed(const ModelConfig& config);
+Result<ModelConfig> config_from_packed(const files::MuniaFile& file);
 
 }  // namespace munia::model

@@ -132,6 +132,13 @@ std::unique_ptr<Model> Model::load_gguf(const files::GgufFile& file, const Optio
   return model;
 }
 
+std::unique_ptr<Model> Model::load_packed(const std::shared_ptr<const files::MuniaFile>& file,
+                                          LoadWay way, const Options& options, ThreadPool& pool) {
+  std::unique_ptr<Model> model(new Model(config_from_packed(*file).value_or_throw(), options));
+  model->weights_ = weights_from_packed(model->config_, file, way, pool).value_or_throw();
+  return model;
+}
+
 void Model::forward(const Batch& batch, Activations& activations, ThreadPool& pool) const {
   ForwardPass(*this, batch, activations, pool).run();
 }

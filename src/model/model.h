@@ -115,6 +115,9 @@ class Model {
                                                ThreadPool& pool);
   static std::unique_ptr<Model> load_gguf(const files::GgufFile& file, const Options& options,
                                           ThreadPool& pool);
+  /// Takes the weights of a packed file as they are. The model keeps the file when they are mapped.
+  static std::unique_ptr<Model> load_packed(const std::shared_ptr<const files::MuniaFile>& file,
+                                            LoadWay way, const Options& options, ThreadPool& pool);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }

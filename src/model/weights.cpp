@@ -76,6 +76,7 @@ class Loader {
   Result<Weights> load(ThreadPool& pool) {
     MUNIA_RETURN_IF_ERROR(plan());
     weights_.arena = AlignedBuffer(arena_bytes_);
+    weights_.size_bytes = arena_bytes_;
     for (const PackPlan& matrix : plans_) pack(matrix, pool);
     if (c_.tied_embeddings) weights_.head = weights_.embedding;
     for (const std::string& type : types_) {

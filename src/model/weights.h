@@ -1,15 +1,18 @@
 // The weights of a model, packed for the kernels in one arena (huge pages where possible). The
-// files' bytes are streamed through and dropped: there is never a second whole copy.
+// files' bytes are streamed through and dropped: there is never a second whole copy. Weights of a
+// packed file need no packing: they are copied into the arena or used where the file is mapped.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/aligned_buffer.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "files/munia_file.h"
 #include "files/tensor_file.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
@@ -40,8 +43,10 @@ struct Weights {
   kernels::PackedMatrix head;        // [vocab_size, hidden_dim]; the embedding's bytes when tied
   std::vector<float> final_norm;     // [hidden_dim]
   std::vector<LayerWeights> layers;  // [n_layers]
-  AlignedBuffer arena;               // all packed matrices
-  std::string types;                 // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
+  AlignedBuffer arena;               // all packed matrices, or empty when they are mapped
+  std::shared_ptr<const files::MuniaFile> file;  // what mapped matrices borrow from
+  std::size_t size_bytes = 0;                    // of all packed matrices
+  std::string types;                             // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
 };
 
 /// How an architecture finds its tensors: the names of one container and the order of its rows.
@@ -65,5 +70,20 @@ struct TensorSource {
 /// Errors name the tensor, its shape or type and what was expected.
 Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source,
                              ThreadPool& pool);
+
+/// How the matrices of a packed file come into memory.
+enum class LoadWay {
+  kCopy,  // into huge pages of this process, by all threads: fastest to compute with
+  kMap,   // not at all: pages of the file, shared by all processes that map it; starts at once
+};
+
+/// Weights of a packed file. Errors name the file and the part.
+Result<Weights> weights_from_packed(const ModelConfig& config,
+                                    const std::shared_ptr<const files::MuniaFile>& file,
+                                    LoadWay way, ThreadPool& pool);
+/// Announces all parts of `weights`, whose bytes must stay until the writer has written.
+void add_weights(const ModelConfig& config, const Weights& weights, files::MuniaFileWriter& writer);
+/// Compares the sums of all parts of the file, with all threads; names the first that differs.
+Status verify_packed(const files::MuniaFile& file, ThreadPool& pool);
 
 }  // namespace munia::model

@@ -116,17 +116,41 @@ std::string_view TokenTable::store(TokenId id, std::string_view text, bool& in_a
 bool TokenTable::add(TokenId id, std::string_view text) {
   if (present_[id]) return false;
   bool in_alphabet = false;
-  const std::string_view bytes = store(id, text, in_alphabet);
+  store(id, text, in_alphabet);
   if (!in_alphabet) {
     other_[std::string(text)] = id;
     return true;
   }
-  // Of two tokens with the same text the later one is found, as in a Python dict.
+  list_bytes(id);
+  return true;
+}
+
+// Of two tokens with the same text the later one is found, as in a Python dict.
+void TokenTable::list_bytes(TokenId id) {
+  const std::string_view bytes = this->bytes(id);
   std::size_t slot = hash_bytes(bytes) & (slots_.size() - 1);
   while (slots_[slot] != kNoToken && this->bytes(slots_[slot]) != bytes) {
     slot = (slot + 1) & (slots_.size() - 1);
   }
   slots_[slot] = id;
+}
+
+TokenTable::Kind TokenTable::kind(TokenId id) const {
+  if (!present_[id]) return Kind::kAbsent;
+  if (find_bytes(bytes(id)) == id) return Kind::kBytes;
+  const auto other = other_.find(std::string(bytes(id)));
+  return other != other_.end() && other->second == id ? Kind::kText : Kind::kUnlisted;
+}
+
+bool TokenTable::add(TokenId id, Kind kind, std::string_view bytes) {
+  if (kind == Kind::kAbsent) return true;
+  if (present_[id]) return false;
+  spans_[id] = {static_cast<std::uint32_t>(arena_.size()),
+                static_cast<std::uint32_t>(bytes.size())};
+  arena_.append(bytes);
+  present_[id] = true;
+  if (kind == Kind::kBytes) list_bytes(id);
+  if (kind == Kind::kText) other_[std::string(bytes)] = id;
   return true;
 }
 
@@ -188,6 +212,30 @@ Status Bpe::add_merge(std::string_view left, std::string_view right) {
   if (!forbidden_[*id]) merges_.set(pair_key(*left_id, *right_id), {n_merges_, *id});
   ++n_merges_;
   return {};
+}
+
+void Bpe::add_merge(TokenId left, TokenId right, TokenId joined) {
+  merges_.set(pair_key(left, right), {n_merges_, joined});
+  ++n_merges_;
+}
+
+std::vector<Bpe::Merge> Bpe::merges() const {
+  struct Ranked {
+    std::uint32_t rank;
+    Merge merge;
+  };
+  std::vector<Ranked> ranked;
+  merges_.for_each([&](std::uint64_t key, const FlatMap::Value& value) {
+    ranked.push_back(
+        {value.rank,
+         {static_cast<TokenId>(key >> 32), static_cast<TokenId>(key & 0xFFFFFFFFU), value.id}});
+  });
+  std::sort(ranked.begin(), ranked.end(),
+            [](const Ranked& a, const Ranked& b) { return a.rank < b.rank; });
+  std::vector<Merge> merges;
+  merges.reserve(ranked.size());
+  for (const Ranked& entry : ranked) merges.push_back(entry.merge);
+  return merges;
 }
 
 void Bpe::finish() {

@@ -42,6 +42,12 @@ class FlatMap {
       if (slots_[slot].key == kEmptyKey) return nullptr;
     }
   }
+  template <class Body>  // body(key, value), in no particular order
+  void for_each(Body&& body) const {
+    for (const Slot& slot : slots_) {
+      if (slot.key != kEmptyKey) body(slot.key, slot.value);
+    }
+  }
 
  private:
   struct Slot {
@@ -67,6 +73,17 @@ class TokenTable {
   /// Sets the bytes of a token that is found otherwise (added tokens), if the id has none.
   void add_unlisted(TokenId id, std::string_view text);
 
+  /// How a token is found; with its bytes, all that a packed file needs of it.
+  enum class Kind : std::uint8_t {
+    kAbsent = 0,    // the id has no token
+    kBytes = 1,     // by its bytes: spelt in GPT-2's alphabet
+    kText = 2,      // by its text, which is outside that alphabet
+    kUnlisted = 3,  // not at all, or another token of the same text is found instead
+  };
+  Kind kind(TokenId id) const;
+  /// Adds a token by kind and bytes, as another table told them. False if the id has one already.
+  bool add(TokenId id, Kind kind, std::string_view bytes);
+
   std::string_view bytes(TokenId id) const;  // empty outside the vocabulary
   std::size_t n_ids() const { return spans_.size(); }
   /// The token whose bytes these are (of tokens spelt in GPT-2's alphabet).
@@ -80,6 +97,7 @@ class TokenTable {
     std::uint32_t size = 0;
   };
   std::string_view store(TokenId id, std::string_view text, bool& in_alphabet);
+  void list_bytes(TokenId id);
 
   std::string arena_;
   std::vector<Span> spans_;                         // [n_ids]
@@ -104,6 +122,13 @@ class Bpe {
   void forbid(TokenId id) { forbidden_[id] = true; }
   /// The next merge in order of rank, as texts; an Error if a part or the whole is not a token.
   Status add_merge(std::string_view left, std::string_view right);
+  /// The next merge as ids, all of which must be in the vocabulary.
+  void add_merge(TokenId left, TokenId right, TokenId joined);
+  struct Merge {
+    TokenId left, right, joined;
+  };
+  std::vector<Merge> merges() const;  // by rank
+  const Options& options() const { return options_; }
   /// To be called after the last merge.
   void finish();
 

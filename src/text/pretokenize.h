@@ -9,8 +9,9 @@
 
 namespace munia::text {
 
+// The numbers stand in packed files: new steps go to the end.
 enum class SplitStep {
-  kQwen2,        // the expression of Qwen 1.5, 2, 2.5 and 3
+  kQwen2 = 0,    // the expression of Qwen 1.5, 2, 2.5 and 3
   kQwen35,       // that of Qwen 3.5: marks go with letters
   kLlama3,       // as Qwen 2, with numbers of up to three digits
   kGpt2,         // that of GPT-2, which is also ByteLevel's own
@@ -18,6 +19,7 @@ enum class SplitStep {
   kDigitRuns,    // runs of digits apart (Digits without it)
   kPrefixSpace,  // not a cut: puts a space before a piece that has none (add_prefix_space)
 };
+inline constexpr SplitStep kLastSplitStep = SplitStep::kPrefixSpace;
 
 /// The step of a regular expression as tokenizer.json spells it; nothing for an unknown one.
 std::optional<SplitStep> split_step_of_regex(std::string_view regex);

@@ -8,6 +8,7 @@
 #include "text/normalize.h"
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_spec.h"
+#include "text/tokenizer_state.h"
 
 namespace munia::text {
 namespace {
@@ -46,30 +47,6 @@ Error bad_data(const TokenizerSpec& spec, const std::string& what) {
 Error not_supported(const TokenizerSpec& spec, const std::string& what) {
   return {ErrorCode::kUnsupported, spec.name + ": " + what};
 }
-
-struct Tokenizer::State {
-  Bpe bpe;
-  std::vector<AddedToken> added;
-  AddedTokenMatcher raw_matcher;         // tokens looked for in the text as it came
-  AddedTokenMatcher normalized_matcher;  // and in the normalized text
-  std::unordered_map<std::string_view, const AddedToken*> added_by_content;
-  std::vector<bool> special;  // [n_ids]
-  std::vector<SplitStep> steps;
-  bool nfc;
-  std::optional<TokenId> bos;
-  std::optional<TokenId> eos;
-  bool adds_bos;
-
-  State(Bpe made, TokenizerSpec& spec);
-
-  std::vector<TokenId> encode(std::string_view text, std::string_view trusted,
-                              SpecialMatch match) const;
-  void encode_raw(std::string_view text, std::string_view trusted, SpecialMatch match,
-                  Bpe::Scratch& scratch, std::vector<TokenId>& ids) const;
-  void encode_pieces(std::string_view text, std::size_t step, Bpe::Scratch& scratch,
-                     std::vector<TokenId>& ids) const;
-  static Result<std::unique_ptr<State>> make(TokenizerSpec& spec);
-};
 
 Tokenizer::State::State(Bpe made, TokenizerSpec& spec)
     : bpe(std::move(made)),

@@ -29,6 +29,11 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> from_gguf(const files::GgufFile& file);
   /// From the content of a tokenizer.json (tests, fuzzers); `name` is for messages.
   static Result<std::unique_ptr<Tokenizer>> from_json(std::string_view json, std::string name);
+  /// From what pack() gave, in a few milliseconds: nothing is parsed. `name` is for messages.
+  static Result<std::unique_ptr<Tokenizer>> from_packed(std::span<const std::byte> bytes,
+                                                        std::string name);
+  /// The tokenizer in a flat form of its own; deterministic.
+  std::string pack() const;
   ~Tokenizer();
 
   /// No encode adds bos or eos: a caller that wants bos where the files ask for it reads

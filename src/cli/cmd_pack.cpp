@@ -1,0 +1,135 @@
+// munia pack: writes a model as one packed .munia file, which loads without packing or parsing.
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "cli/commands.h"
+#include "cli/json_writer.h"
+#include "cli/session.h"
+
+namespace munia::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PackFlags {
+  std::string output;
+  bool force = false;
+};
+
+class Progress {
+ public:
+  explicit Progress(std::string path) : path_(std::move(path)) {}
+  void show(std::uint64_t done, std::uint64_t total) {
+    if (!stderr_is_terminal()) return;
+    const std::uint64_t percent = total > 0 ? done * 100 / total : 100;
+    if (percent == shown_) return;
+    shown_ = percent;
+    print_error_text(fmt::format("\r\x1b[K{}  {} / {} ({}%)", path_, show_bytes(done),
+                                 show_bytes(total), percent));
+  }
+  void end() const {
+    if (shown_ != kNothing) print_error_text("\n");
+  }
+
+ private:
+  static constexpr std::uint64_t kNothing = ~std::uint64_t{0};
+  std::string path_;
+  std::uint64_t shown_ = kNothing;
+};
+
+void check_output(const Context& context, const PackFlags& flags) {
+  const Lang& lang = context.lang;
+  if (flags.output.empty()) {
+    fail(ExitStatus::kUsage,
+         lang.pick("pack needs -o FILE.munia, the file to write", "pack 需要 -o FILE.munia"));
+  }
+  if (fs::path(flags.output).extension() != ".munia") {
+    fail(ExitStatus::kUsage, lang.tr("-o {}: the name of a packed file must end in .munia",
+                                     "-o {}：打包文件的名字应以 .munia 结尾", flags.output));
+  }
+  std::error_code error;
+  const fs::file_status status = fs::status(flags.output, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    fail(ExitStatus::kUsage, lang.tr("-o {}: it exists and is not a regular file",
+                                     "-o {}：已存在，且不是普通文件", flags.output));
+  }
+  if (fs::exists(status) && !flags.force) {
+    fail(ExitStatus::kUsage, lang.tr("-o {}: the file exists; --force replaces it",
+                                     "-o {}：文件已存在；用 --force 覆盖", flags.output));
+  }
+}
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+ExitStatus run_pack(const Context& context, const PackFlags& flags) {
+  check_output(context, flags);
+  const std::string source = find_model_path(context, context.settings.model());
+  const Threads threads = choose_threads(context);
+  ThreadPool pool({threads.n, threads.cpus, context.settings.spin_us()});
+  engine::BundleOptions options = bundle_options(context, 0);
+  options.head = model::HeadMode::kFull;
+  const auto bundle = engine::load_bundle(source, options, pool);
+
+  const auto stopped = std::make_shared<std::atomic<bool>>(false);
+  context.interrupts->on_interrupt([stopped] { *stopped = true; });
+  Progress progress(flags.output);
+  files::MuniaFileWriter::Callbacks callbacks;
+  callbacks.on_progress = [&](std::uint64_t done, std::uint64_t total) {
+    progress.show(done, total);
+  };
+  callbacks.cancelled = [stopped] { return stopped->load(); };
+  const auto begin = std::chrono::steady_clock::now();
+  const Result<std::uint64_t> size =
+      engine::pack_bundle(*bundle, flags.output, "munia " MUNIA_VERSION, callbacks);
+  const double write_seconds = seconds_since(begin);
+  progress.end();
+  context.interrupts->on_interrupt({});
+  if (!size) {
+    const bool cancelled = size.error().code == ErrorCode::kCancelled;
+    if (cancelled) print_note(size.error().message);
+    fail(cancelled ? ExitStatus::kInterrupted : ExitStatus::kFailed, size.error().message);
+  }
+  const model::Weights& weights = bundle->model->weights();
+  if (context.json) {
+    JsonWriter writer;
+    writer.begin_object()
+        .field("path", flags.output)
+        .field("size_bytes", *size)
+        .field("model", bundle->name)
+        .field("source", source)
+        .field("weights", "exact")
+        .field("weight_types", weights.types)
+        .field("weight_bytes", weights.size_bytes)
+        .field("layout", kernels::kPackedLayout)
+        .field("load_seconds", bundle->load_seconds)
+        .field("write_seconds", write_seconds)
+        .end_object();
+    context.out->line(writer.text());
+    return ExitStatus::kDone;
+  }
+  print_note(context.lang.tr("{} packed ({}, {}): loaded in {:.2f} s, written in {:.2f} s",
+                             "已打包 {}（{}，{}）：加载 {:.2f} 秒，写入 {:.2f} 秒", bundle->name,
+                             weights.types, show_bytes(*size), bundle->load_seconds,
+                             write_seconds));
+  context.out->line(flags.output);
+  return ExitStatus::kDone;
+}
+
+}  // namespace
+
+void add_pack(CommandLine& line, Context& context) {
+  CommandSpec& spec =
+      line.command("pack", "write the model as one packed .munia file, which loads at once",
+                   "把模型写成一个打包的 .munia 文件，可立即加载");
+  const auto flags = std::make_shared<PackFlags>();
+  spec.option("-o,--output", flags->output, "FILE.munia", "the file to write", "要写的文件");
+  spec.flag("--force", flags->force, "replace the file if it exists", "文件已存在时覆盖");
+  spec.run([&context, flags] { return run_pack(context, *flags); });
+}
+
+}  // namespace munia::cli

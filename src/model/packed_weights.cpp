@@ -1,0 +1,229 @@
+// Weights into and out of a packed file: the names of its parts, and the two ways of loading.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "model/architecture.h"
+#include "model/weights.h"
+
+namespace munia::model {
+namespace {
+
+using files::MuniaFile;
+using files::MuniaPart;
+using files::PartKind;
+using kernels::PackedMatrix;
+using kernels::WeightType;
+
+constexpr std::size_t kCopyStepBytes = std::size_t{4} << 20;
+
+std::size_t matrix_bytes(const PackedMatrix& matrix) {
+  return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels());
+}
+
+// Calls visit.matrix(name, matrix, n_rows, n_cols) and visit.vector(name, values, n, required) for
+// all parts of the model, in the order in which forward reads them. One list for both directions.
+template <class WeightsT, class Visitor>
+Status visit_parts(const ModelConfig& c, WeightsT& weights, Visitor& visit) {
+  const std::int64_t q_rows = c.n_heads * c.head_dim;
+  const std::int64_t kv_rows = c.n_kv_heads * c.head_dim;
+  const bool qkv_bias = find_architecture(c.architecture)->qkv_bias;
+  MUNIA_RETURN_IF_ERROR(
+      visit.matrix("embedding.weight", weights.embedding, c.vocab_size, c.hidden_dim));
+  for (std::int64_t l = 0; l < c.n_layers; ++l) {
+    auto& layer = weights.layers[static_cast<std::size_t>(l)];
+    const std::string prefix = "layer." + std::to_string(l) + ".";
+    const auto linear = [&](const char* role, auto& part, std::int64_t n_rows, std::int64_t n_cols,
+                            bool bias_required) -> Status {
+      MUNIA_RETURN_IF_ERROR(visit.matrix(prefix + role + ".weight", part.w, n_rows, n_cols));
+      return visit.vector(prefix + role + ".bias", part.bias, n_rows, bias_required);
+    };
+    MUNIA_RETURN_IF_ERROR(
+        visit.vector(prefix + "attn_norm.weight", layer.attn_norm, c.hidden_dim, true));
+    MUNIA_RETURN_IF_ERROR(linear("q", layer.q, q_rows, c.hidden_dim, qkv_bias));
+    MUNIA_RETURN_IF_ERROR(linear("k", layer.k, kv_rows, c.hidden_dim, qkv_bias));
+    MUNIA_RETURN_IF_ERROR(linear("v", layer.v, kv_rows, c.hidden_dim, qkv_bias));
+    MUNIA_RETURN_IF_ERROR(linear("o", layer.o, c.hidden_dim, q_rows, false));
+    MUNIA_RETURN_IF_ERROR(
+        visit.vector(prefix + "ffn_norm.weight", layer.ffn_norm, c.hidden_dim, true));
+    MUNIA_RETURN_IF_ERROR(linear("gate", layer.gate, c.ffn_dim, c.hidden_dim, false));
+    MUNIA_RETURN_IF_ERROR(linear("up", layer.up, c.ffn_dim, c.hidden_dim, false));
+    MUNIA_RETURN_IF_ERROR(linear("down", layer.down, c.hidden_dim, c.ffn_dim, false));
+  }
+  MUNIA_RETURN_IF_ERROR(visit.vector("final_norm.weight", weights.final_norm, c.hidden_dim, true));
+  if (c.tied_embeddings) return {};
+  return visit.matrix("head.weight", weights.head, c.vocab_size, c.hidden_dim);
+}
+
+struct PartWriter {
+  files::MuniaFileWriter& writer;
+
+  Status matrix(const std::string& name, const PackedMatrix& matrix, std::int64_t n_rows,
+                std::int64_t n_cols) {
+    MuniaPart part;
+    part.name = name;
+    part.type = std::string(kernels::weight_type_name(matrix.type));
+    part.n_rows = n_rows;
+    part.n_cols = n_cols;
+    writer.add_matrix(std::move(part), {matrix.data, matrix_bytes(matrix)});
+    return {};
+  }
+  Status vector(const std::string& name, const std::vector<float>& values, std::int64_t, bool) {
+    if (!values.empty()) writer.add_vector(name, values);
+    return {};
+  }
+};
+
+class PartReader {
+ public:
+  explicit PartReader(const MuniaFile& file) : file_(file) {}
+
+  Status matrix(const std::string& name, PackedMatrix& matrix, std::int64_t n_rows,
+                std::int64_t n_cols) {
+    MUNIA_ASSIGN_OR_RETURN(const MuniaPart* part, find(name, PartKind::kMatrix, n_rows, n_cols));
+    const std::optional<WeightType> type = type_named(part->type);
+    if (!type || n_cols % kernels::weight_block_cols(*type) != 0) {
+      return bad(name, "has " + std::to_string(n_cols) + " columns of type " + part->type +
+                           ", which munia does not compute");
+    }
+    matrix = {*type, n_rows, n_cols, file_.bytes(*part).data(),
+              kernels::packed_panel_bytes(*type, n_cols)};
+    if (part->size_bytes != matrix_bytes(matrix)) {
+      return bad(name, "has " + std::to_string(part->size_bytes) + " bytes, expected " +
+                           std::to_string(matrix_bytes(matrix)));
+    }
+    types.insert(part->type);
+    matrices.push_back(&matrix);
+    offsets.push_back(part->offset);
+    return {};
+  }
+
+  Status vector(const std::string& name, std::vector<float>& values, std::int64_t n,
+                bool required) {
+    if (!required && file_.find(name) == nullptr) return {};
+    MUNIA_ASSIGN_OR_RETURN(const MuniaPart* part, find(name, PartKind::kVector, 1, n));
+    values.resize(static_cast<std::size_t>(n));
+    std::memcpy(values.data(), file_.bytes(*part).data(), part->size_bytes);
+    return {};
+  }
+
+  std::set<std::string> types;
+  std::vector<PackedMatrix*> matrices;
+  std::vector<std::uint64_t> offsets;  // of the matrices in the file
+
+ private:
+  static std::optional<WeightType> type_named(std::string_view name) {
+    for (int i = 0; i <= static_cast<int>(WeightType::kQ6K); ++i) {
+      const auto type = static_cast<WeightType>(i);
+      if (kernels::weight_type_name(type) == name) return type;
+    }
+    return std::nullopt;
+  }
+
+  Error bad(const std::string& part, const std::string& what) const {
+    return {ErrorCode::kInvalidData,
+            file_.name() + ": part \"" + part + "\" " + what + "; pack the model again"};
+  }
+
+  Result<const MuniaPart*> find(const std::string& name, PartKind kind, std::int64_t n_rows,
+                                std::int64_t n_cols) const {
+    const MuniaPart* part = file_.find(name);
+    if (part == nullptr) return bad(name, "is missing");
+    if (part->kind != kind || part->n_rows != n_rows || part->n_cols != n_cols) {
+      return bad(name, "has the shape [" + std::to_string(part->n_rows) + ", " +
+                           std::to_string(part->n_cols) + "], expected [" + std::to_string(n_rows) +
+                           ", " + std::to_string(n_cols) + "]");
+    }
+    return part;
+  }
+
+  const MuniaFile& file_;
+};
+
+// Runs body(i) for i in [0, n) on all threads and returns the Error of lowest index.
+template <class Body>
+Status run_all(ThreadPool& pool, std::int64_t n, const Body& body) {
+  std::mutex mutex;
+  std::int64_t first = n;
+  Status result;
+  pool.parallel_for(n, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      Status status = body(i);
+      if (status.ok()) continue;
+      const std::lock_guard lock(mutex);
+      if (i >= first) continue;
+      first = i;
+      result = std::move(status);
+    }
+  });
+  return result;
+}
+
+// Copies by reading: the file's pages go from the page cache straight to the arena, none of them
+// is mapped, so the process does not count the weights twice.
+Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& weights,
+                     ThreadPool& pool) {
+  struct Step {
+    std::uint64_t offset;
+    std::span<std::byte> out;
+  };
+  weights.arena = AlignedBuffer(weights.size_bytes);
+  std::vector<Step> steps;
+  std::byte* to = weights.arena.data();
+  for (std::size_t i = 0; i < parts.matrices.size(); ++i) {
+    PackedMatrix& matrix = *parts.matrices[i];
+    matrix.data = to;
+    for (std::size_t begin = 0, size = matrix_bytes(matrix); begin < size;) {
+      const std::size_t n = std::min(kCopyStepBytes, size - begin);
+      steps.push_back({parts.offsets[i] + begin, {to, n}});
+      begin += n;
+      to += n;
+    }
+  }
+  return run_all(pool, static_cast<std::int64_t>(steps.size()), [&](std::int64_t i) {
+    const Step& step = steps[static_cast<std::size_t>(i)];
+    return file.read(step.offset, step.out);
+  });
+}
+
+}  // namespace
+
+void add_weights(const ModelConfig& config, const Weights& weights,
+                 files::MuniaFileWriter& writer) {
+  PartWriter visit{writer};
+  MUNIA_CHECK(visit_parts(config, weights, visit).ok());
+}
+
+Result<Weights> weights_from_packed(const ModelConfig& config,
+                                    const std::shared_ptr<const MuniaFile>& file, LoadWay way,
+                                    ThreadPool& pool) {
+  Weights weights;
+  weights.layers.resize(static_cast<std::size_t>(config.n_layers));
+  PartReader parts(*file);
+  MUNIA_RETURN_IF_ERROR(visit_parts(config, weights, parts));
+  for (const PackedMatrix* matrix : parts.matrices) weights.size_bytes += matrix_bytes(*matrix);
+  if (way == LoadWay::kCopy) {
+    MUNIA_RETURN_IF_ERROR(copy_matrices(*file, parts, weights, pool));
+  } else {
+    weights.file = file;
+    file->read_ahead();
+  }
+  if (config.tied_embeddings) weights.head = weights.embedding;
+  for (const std::string& type : parts.types) {
+    if (!weights.types.empty()) weights.types += "+";
+    weights.types += type;
+  }
+  return weights;
+}
+
+Status verify_packed(const MuniaFile& file, ThreadPool& pool) {
+  return run_all(pool, static_cast<std::int64_t>(file.parts().size()), [&](std::int64_t i) {
+    return file.verify(file.parts()[static_cast<std::size_t>(i)]);
+  });
+}
+
+}  // namespace munia::model
