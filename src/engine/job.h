@@ -17,7 +17,7 @@ namespace munia::engine {
 
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of prompt_tokens: taken from the prefix cache, not computed
   std::int64_t completion_tokens = 0;
 };
 
@@ -34,6 +34,7 @@ struct GenerateJob {
   decode::SamplingParams sampling;
   std::vector<std::string> stops;
   bool ignore_eos = false;  // for measuring
+  bool keep = true;  // leave prompt and reply in the prefix cache, for jobs that begin with them
   /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
   /// empty.
   std::function<void(std::string_view piece)> on_text;
@@ -50,6 +51,7 @@ struct GenerateResult {
 struct ScoreJob {
   std::vector<std::int32_t> prompt;                      // not empty
   std::vector<std::vector<std::int32_t>> continuations;  // each not empty
+  bool keep = true;                                      // as in GenerateJob
 };
 struct ScoreResult {
   std::vector<double> logprobs;  // natural log, one per continuation
@@ -65,6 +67,7 @@ struct LogitsJob {
   /// Called on the engine thread for each wanted row, ascending; `logits` [vocab_size] is valid
   /// during the call only.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_row;
+  bool keep = true;  // as in GenerateJob
 };
 struct LogitsResult {
   std::vector<std::vector<float>> hidden;  // per tap: [n_tokens, hidden_dim]
