@@ -25,6 +25,9 @@ struct LoadOptions {
   std::int64_t prefill_chunk = 512;  ///< most prompt tokens computed in one step
   std::int64_t max_sequences = 16;   ///< requests computed at the same time
   std::size_t max_kv_bytes = 0;      ///< 0: enough for max_sequences of a whole context
+  /// Kept of prompts and replies for later ones that begin so, within max_kv_bytes. Nothing: as
+  /// much as one whole context; 0: none.
+  std::optional<std::size_t> prefix_cache_bytes = std::nullopt;
 };
 
 /// One message of a conversation.

@@ -57,19 +57,23 @@ class Engine::Loop {
     thread_.join();
   }
 
-  Result<std::shared_ptr<Ticket>> submit(Job job) {
-    auto ticket = std::make_shared<EngineTicket>();
-    Waiting waiting{std::move(job), ticket, Clock::now()};
+  // All jobs or none.
+  Result<std::vector<std::shared_ptr<Ticket>>> submit(std::vector<Job> jobs) {
+    std::vector<std::shared_ptr<Ticket>> tickets;
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() >= options_.max_queue) {
+      if (queue_.size() + jobs.size() > options_.max_queue) {
         return Error{ErrorCode::kLimit,
                      "the queue is full: " + std::to_string(queue_.size()) + " jobs are waiting"};
       }
-      queue_.push_back(std::move(waiting));
+      for (Job& job : jobs) {
+        auto ticket = std::make_shared<EngineTicket>();
+        tickets.push_back(ticket);
+        queue_.push_back({std::move(job), std::move(ticket), Clock::now()});
+      }
     }
     wake_.notify_all();
-    return std::shared_ptr<Ticket>(std::move(ticket));
+    return tickets;
   }
 
   void pin(PinnedPrefix prefix) {
@@ -400,8 +404,15 @@ Engine::Engine(std::shared_ptr<const ModelBundle> bundle, std::unique_ptr<Thread
 Engine::~Engine() = default;
 
 Result<std::shared_ptr<Ticket>> Engine::submit(Job job) {
-  MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
-  return loop_->submit(std::move(job));
+  std::vector<Job> jobs;
+  jobs.push_back(std::move(job));
+  MUNIA_ASSIGN_OR_RETURN(auto tickets, submit_together(std::move(jobs)));
+  return std::move(tickets.front());
+}
+
+Result<std::vector<std::shared_ptr<Ticket>>> Engine::submit_together(std::vector<Job> jobs) {
+  for (const Job& job : jobs) MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
+  return loop_->submit(std::move(jobs));
 }
 
 PinnedPrefix Engine::pin(Tokens prefix) {

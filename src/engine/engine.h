@@ -55,6 +55,8 @@ class Engine {
   /// Queues a job. Errors at once: an id out of range, an empty prompt, a prompt that the context
   /// cannot hold (kLimit, with both numbers), a parameter out of range, a full queue.
   Result<std::shared_ptr<Ticket>> submit(Job job);
+  /// The same for several jobs, whose prompts then share their first steps.
+  Result<std::vector<std::shared_ptr<Ticket>>> submit_together(std::vector<Job> jobs);
   /// submit() and wait() for one kind of job.
   Result<GenerateResult> generate(GenerateJob job);
   Result<ScoreResult> score(ScoreJob job);
