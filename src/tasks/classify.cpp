@@ -38,12 +38,10 @@ json::object chat_context(const std::optional<std::string>& system, const std::s
                       {"enable_thinking", false}};
 }
 
-// The reply's prompt with a question in the place of the reply.
-json::object shared_context(const Task& task, const std::string& text) {
-  json::object context = chat_context(task.reply_system, text);
-  context["messages"].as_array().push_back(
-      json::object{{"role", "user"}, {"content", task.question}});
-  return context;
+// The reply's prompt, with the question behind the text. It stands in the same message, since some
+// templates refuse two messages of a user in a row.
+json::object shared_context(const Task& task, std::string_view text) {
+  return chat_context(task.reply_system, std::string(text) + "\n\n" + task.question);
 }
 
 Status check_text(std::string_view text) {
@@ -131,7 +129,7 @@ Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,
                                                 "\" has no question for a shared prompt; "
                                                 "use --prompt separate"};
     }
-    return bundle.render_ids(shared_context(task_, std::string(text)));
+    return bundle.render_ids(shared_context(task_, text));
   }
   const std::string user = fill_template(task_.user_template, text);
   if (task_.raw) return bundle.plain_ids(task_.system.value_or("") + user);

@@ -32,7 +32,7 @@ std::string question_for(const std::vector<Label>& labels) {
   std::string quoted;
   for (const Label& label : labels)
     quoted += (quoted.empty() ? "\"" : "或\"") + label.texts.front() + "\"";
-  return "上面这段话的情感是什么？只输出" + quoted + "，不加解释。";
+  return "以上内容的情感是什么？只输出" + quoted + "，不加解释。";
 }
 
 Task sentiment() {
