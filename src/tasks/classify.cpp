@@ -104,19 +104,20 @@ Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
     return Error{tree.error().code,
                  "task \"" + classifier.task_.name + "\": " + tree.error().message};
   }
-  MUNIA_RETURN_IF_ERROR(classifier.pin_instruction());
+  classifier.pin_instruction();
   return classifier;
 }
 
-// What prompts of different texts have in common is the instruction before the text.
-Status Classifier::pin_instruction() {
-  MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> prefix, prompt_ids("好"));
+// What prompts of different texts have in common is the instruction before the text. Where there is
+// none, or no prompt can be made (each text will say so), nothing is pinned.
+void Classifier::pin_instruction() {
+  Result<std::vector<std::int32_t>> prefix = prompt_ids("好");
   for (const char* text : {"a", "1", "“"}) {
-    MUNIA_ASSIGN_OR_RETURN(const std::vector<std::int32_t> other, prompt_ids(text));
-    prefix.resize(static_cast<std::size_t>(engine::common_prefix(prefix, other)));
+    const Result<std::vector<std::int32_t>> other = prompt_ids(text);
+    if (!prefix || !other) return;
+    prefix->resize(static_cast<std::size_t>(engine::common_prefix(*prefix, *other)));
   }
-  prefix_ = engine_->pin(std::move(prefix));
-  return {};
+  prefix_ = engine_->pin(*std::move(prefix));
 }
 
 Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,

@@ -56,7 +56,7 @@ class Classifier {
 
  private:
   Classifier(engine::Engine& engine, Task task) : engine_(&engine), task_(std::move(task)) {}
-  Status pin_instruction();
+  void pin_instruction();
   engine::Engine* engine_;
   Task task_;
   std::vector<decode::LabelTokens> label_tokens_;  // [n_labels]

@@ -30,9 +30,11 @@ constexpr const char* kPromptB =
 // Behind a text, for predict's shared prompt.
 std::string question_for(const std::vector<Label>& labels) {
   std::string quoted;
-  for (const Label& label : labels)
+  for (const Label& label : labels) {
     quoted += (quoted.empty() ? "\"" : "或\"") + label.texts.front() + "\"";
-  return "以上内容的情感是什么？只输出" + quoted + "，不加解释。";
+  }
+  return "你是一个冷酷的情感分析师。判断以上用户输入，只输出" + quoted +
+         "，不加解释、不加标点、不加空格。";
 }
 
 Task sentiment() {
