@@ -22,6 +22,13 @@ class Classify : public testing::Test {
   Classifier classifier(Task task) {
     return Classifier::create(*engine_, std::move(task)).value_or_throw();
   }
+  // Steps after the prompt's that the labels take: one where any has more than one token.
+  std::int64_t label_steps(const Classifier& classifier) {
+    for (const Label& label : classifier.task().labels) {
+      if (engine_->bundle().tokenizer->encode(label.texts[0]).value_or_throw().size() > 1) return 1;
+    }
+    return 0;
+  }
   std::unique_ptr<engine::Engine> engine_;
 };
 
@@ -127,6 +134,98 @@ TEST_F(Classify, PredictTellsTheEmotionBeforeTheReply) {
 
   options.reply = false;
   EXPECT_FALSE(predict(*engine_, sentiment, "好", options).value_or_throw().reply.has_value());
+}
+
+// The instruction is the same for all texts: computed once for an engine, and it stays while its
+// classifier lives.
+TEST_F(Classify, TheInstructionIsComputedOnce) {
+  const auto sentiment = classifier(builtin_task("sentiment").value_or_throw());
+  std::vector<std::string> texts;
+  for (int i = 0; i < 50; ++i) texts.push_back("第" + std::to_string(i * i) + "条评论，还不错。");
+  const auto instruction = engine::common_prefix(sentiment.prompt_ids("甲").value_or_throw(),
+                                                 sentiment.prompt_ids("b").value_or_throw());
+  ASSERT_GT(instruction, 20);
+  std::int64_t n_prompt = 0;
+  std::int64_t n_without = 0;
+  for (const auto& result : sentiment.classify(texts)) {
+    n_prompt += result->usage.prompt_tokens;
+    if (result->usage.cached_tokens == 0) ++n_without;
+    EXPECT_TRUE(result->usage.cached_tokens == 0 || result->usage.cached_tokens >= instruction);
+  }
+  EXPECT_EQ(n_without, 1);
+  // The texts themselves are not kept: they would push conversations out.
+  const engine::EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.prefix_cache_bytes, stats.pinned_bytes);
+  EXPECT_EQ(stats.n_computed_tokens + stats.n_cached_tokens, n_prompt);
+}
+
+TEST_F(Classify, TheInstructionIsLetGoWithItsClassifier) {
+  std::optional<Classifier> sentiment = classifier(builtin_task("sentiment").value_or_throw());
+  (void)sentiment->classify({"好"});
+  const std::size_t pinned = engine_->stats().pinned_bytes;
+  EXPECT_GT(pinned, 0U);
+  const auto other = classifier(builtin_task("sentiment-3").value_or_throw());
+  (void)other.classify({"好"});
+  EXPECT_GT(engine_->stats().pinned_bytes, pinned);
+  sentiment.reset();
+  (void)other.classify({"好"});
+  const std::size_t of_other = engine_->stats().pinned_bytes;
+  (void)other.classify({"不好"});
+  EXPECT_EQ(engine_->stats().pinned_bytes, of_other);
+  EXPECT_GT(of_other, 0U);
+}
+
+// Both prompts come in together: one step computes them, though their texts are computed twice.
+TEST_F(Classify, PredictComputesBothPromptsInOneStep) {
+  // A prompt that begins otherwise than the reply's: there is nothing to wait for.
+  const auto sentiment = classifier(builtin_task("sentiment-raw").value_or_throw());
+  PredictOptions options;
+  options.max_tokens = 1;
+  const Prediction prediction =
+      predict(*engine_, sentiment, "今天的实验终于成功了", options).value_or_throw();
+  const engine::EngineStats stats = engine_->stats();
+  EXPECT_EQ(stats.n_steps, 1 + label_steps(sentiment));
+  EXPECT_EQ(prediction.usage.cached_tokens, 0);
+}
+
+TEST_F(Classify, ASharedPromptComputesTheTextOnce) {
+  const auto sentiment = classifier(builtin_task("sentiment").value_or_throw());
+  std::string text;
+  for (int i = 0; i < 8; ++i) text += "今天的实验终于成功了，第" + std::to_string(i) + "次！";
+  const auto reply_ids = [&](std::string_view of) {
+    Task task = sentiment.task();
+    task.system = task.reply_system;
+    task.user_template = "{text}";
+    return classifier(task).prompt_ids(of).value_or_throw();
+  };
+  const auto emotion_ids = sentiment.prompt_ids(text, PromptForm::kShared).value_or_throw();
+  const std::int64_t shared = engine::common_prefix(emotion_ids, reply_ids(text));
+  const auto n_text =
+      static_cast<std::int64_t>(engine_->bundle().tokenizer->encode(text).value_or_throw().size());
+  ASSERT_GE(shared, n_text);
+
+  PredictOptions options;
+  options.max_tokens = 5;
+  options.prompt = PromptForm::kShared;
+  const Prediction cold = predict(*engine_, sentiment, text, options).value_or_throw();
+  EXPECT_EQ(cold.usage.cached_tokens, shared);
+  EXPECT_EQ(cold.usage.prompt_tokens,
+            static_cast<std::int64_t>(emotion_ids.size() + reply_ids(text).size()));
+  // The reply is asked for as ever.
+  options.prompt = PromptForm::kSeparate;
+  const Prediction separate = predict(*engine_, sentiment, text, options).value_or_throw();
+  EXPECT_EQ(separate.reply, cold.reply);
+
+  options.prompt = PromptForm::kShared;
+  const Prediction warm = predict(*engine_, sentiment, text, options).value_or_throw();
+  EXPECT_EQ(warm.reply, cold.reply);
+  EXPECT_EQ(warm.emotion.probabilities, cold.emotion.probabilities);
+  EXPECT_EQ(warm.usage.cached_tokens, cold.usage.prompt_tokens - 2);
+
+  const auto refused =
+      predict(*engine_, classifier(builtin_task("sentiment-raw").value_or_throw()), text, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }
 
 }  // namespace

@@ -268,5 +268,244 @@ TEST(Engine, ManyThreadsMaySubmit) {
   EXPECT_EQ(n_equal, 40);
 }
 
+// What a job gives that must not depend on the prefix cache, as bytes.
+struct Answer {
+  std::vector<std::int32_t> ids;
+  std::vector<double> logprobs;
+  std::vector<float> logits;
+  bool operator==(const Answer&) const = default;
+};
+
+// A conversation of several turns, prompts with a common instruction, the same prompt twice, scores
+// behind both, raw logits; each as JobKind(index).
+Job mixed_job(std::size_t index, std::vector<float>& logits) {
+  const std::vector<std::int32_t> instruction = ids_of_length(75, 42);
+  std::vector<std::int32_t> prompt = instruction;
+  const std::vector<std::int32_t> rest = ids_of_length(20 + index % 5 * 13, 7);  // turns grow
+  prompt.insert(prompt.end(), rest.begin(), rest.end());
+  if (index % 3 == 0) {
+    GenerateJob job;
+    job.prompt = prompt;
+    job.max_tokens = 10;
+    job.ignore_eos = true;
+    job.sampling.temperature = index % 2 == 0 ? 0.0F : 0.9F;
+    job.sampling.seed = index;
+    return job;
+  }
+  if (index % 3 == 1) {
+    ScoreJob job;
+    job.prompt = prompt;
+    job.continuations = {{5}, {5, 6, 7}, {5, 6, 8, 9}, {11, 12}};
+    job.keep = index % 2 == 0;
+    return job;
+  }
+  LogitsJob job;
+  job.prompt = prompt;
+  job.all_rows = index % 4 == 1;
+  job.on_row = [&logits](std::int64_t, std::span<const float> row) {
+    logits.insert(logits.end(), row.begin(), row.end());
+  };
+  return job;
+}
+
+constexpr std::size_t kMixedJobs = 24;
+
+std::vector<Answer> answers(Engine& engine, bool together) {
+  std::vector<Answer> out(kMixedJobs);
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  const auto finish = [&](std::size_t i) {
+    const JobResult result = tickets[i]->wait().value_or_throw();
+    if (const auto* r = std::get_if<GenerateResult>(&result)) out[i].ids = r->ids;
+    if (const auto* r = std::get_if<ScoreResult>(&result)) out[i].logprobs = r->logprobs;
+  };
+  for (std::size_t i = 0; i < kMixedJobs; ++i) {
+    tickets.push_back(engine.submit(mixed_job(i, out[i].logits)).value_or_throw());
+    if (!together) finish(i);
+  }
+  for (std::size_t i = 0; together && i < kMixedJobs; ++i) finish(i);
+  return out;
+}
+
+constexpr std::size_t kPageBytes = 2 * 2 * 2 * 32 * 16 * sizeof(float);  // of kModel
+
+TEST(EnginePrefixCache, AnswersAreTheSameBytesColdWarmAndPartlyEvicted) {
+  const std::vector<Answer> expected = answers(*new_engine({.prefix_cache_bytes = 0}), false);
+  for (const std::int64_t chunk : {7, 64, 512}) {
+    for (const std::size_t budget_pages : {1U, 3U, 6U, 100U}) {
+      const auto engine = new_engine({.max_sequences = 5,
+                                      .prefill_chunk = chunk,
+                                      .max_kv_bytes = 40 * kPageBytes,
+                                      .prefix_cache_bytes = budget_pages * kPageBytes});
+      EXPECT_TRUE(answers(*engine, false) == expected) << "cold, chunk " << chunk;
+      EXPECT_TRUE(answers(*engine, false) == expected) << "warm, chunk " << chunk;
+      EXPECT_TRUE(answers(*engine, true) == expected) << "together, chunk " << chunk;
+      const EngineStats stats = engine->stats();
+      EXPECT_GT(stats.n_cached_tokens, 0) << budget_pages;
+      EXPECT_LE(stats.prefix_cache_bytes, budget_pages * kPageBytes);
+      EXPECT_EQ(stats.kv_used_bytes, stats.prefix_cache_bytes);  // nothing else is left
+    }
+  }
+}
+
+TEST(EnginePrefixCache, ThreadsAndRungsDoNotMatterWithAWarmCache) {
+  std::vector<Answer> expected;
+  const kernels::KernelList list = kernels::available_kernels();
+  for (int rung = 0; rung < list.n_rungs; ++rung) {
+    for (const int n_threads : {1, 2, 3}) {
+      auto threads = std::make_unique<ThreadPool>(
+          ThreadPool::Options{.n_threads = n_threads, .cpus = {}, .spin_us = 20});
+      auto bundle = load_bundle(kModel, {.isa = list.rungs[rung]->name}, *threads);
+      Engine engine(std::move(bundle), std::move(threads), {});
+      (void)answers(engine, true);
+      const std::vector<Answer> warm = answers(engine, true);
+      if (expected.empty()) expected = warm;
+      EXPECT_TRUE(warm == expected) << list.rungs[rung]->name << ", " << n_threads;
+    }
+  }
+}
+
+TEST(EnginePrefixCache, CachedTokensAreReported) {
+  const auto engine = new_engine();
+  GenerateJob job = generate_job(100, 1, 10);
+  const GenerateResult first = engine->generate(job).value_or_throw();
+  EXPECT_EQ(first.usage.cached_tokens, 0);
+  const GenerateResult again = engine->generate(job).value_or_throw();
+  EXPECT_EQ(again.usage.cached_tokens, 99);  // one is always computed
+  EXPECT_EQ(again.ids, first.ids);
+
+  // The next turn finds prompt and reply; the last id of the reply was never computed.
+  job.prompt.insert(job.prompt.end(), first.ids.begin(), first.ids.end());
+  job.prompt.push_back(3);
+  job.prompt.push_back(4);
+  const GenerateResult turn = engine->generate(job).value_or_throw();
+  EXPECT_EQ(turn.usage.prompt_tokens, 112);
+  EXPECT_EQ(turn.usage.cached_tokens, 109);
+
+  // A job that is not to be kept leaves nothing.
+  GenerateJob secret = generate_job(100, 2, 10);
+  secret.keep = false;
+  EXPECT_EQ(engine->generate(secret).value_or_throw().usage.cached_tokens, 0);
+  EXPECT_EQ(engine->generate(secret).value_or_throw().usage.cached_tokens, 0);
+
+  // Rows and hidden states of all tokens are asked for: all are computed.
+  LogitsJob rows;
+  rows.prompt = generate_job(100, 1, 1).prompt;
+  rows.all_rows = true;
+  int n_rows = 0;
+  rows.on_row = [&n_rows](std::int64_t, std::span<const float>) { ++n_rows; };
+  EXPECT_EQ(engine->logits(rows).value_or_throw().usage.cached_tokens, 0);
+  EXPECT_EQ(n_rows, 100);
+  rows.all_rows = false;
+  rows.tap_layers = {1};
+  const LogitsResult tapped = engine->logits(rows).value_or_throw();
+  EXPECT_EQ(tapped.usage.cached_tokens, 0);
+  EXPECT_EQ(tapped.hidden[0].size(), 100U * 64U);
+}
+
+TEST(EnginePrefixCache, OffMeansOff) {
+  for (const bool kv_cache : {true, false}) {
+    EngineOptions options;
+    options.kv_cache = kv_cache;
+    if (kv_cache) options.prefix_cache_bytes = 0;
+    const auto engine = new_engine(options);
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(engine->generate(generate_job(70, 1, 3)).value_or_throw().usage.cached_tokens, 0);
+    }
+    EXPECT_EQ(engine->stats().kv_used_bytes, 0U);
+  }
+}
+
+// Demands row 9: a title prompt in between does not cost the conversation its tokens.
+TEST(EnginePrefixCache, SeveralConversationsLiveSideBySide) {
+  const auto engine = new_engine();
+  GenerateJob chat = generate_job(150, 1, 20);
+  const GenerateResult first = engine->generate(chat).value_or_throw();
+  (void)engine->generate(generate_job(170, 2, 20)).value_or_throw();
+  (void)engine->generate(generate_job(130, 3, 20)).value_or_throw();
+  chat.prompt.insert(chat.prompt.end(), first.ids.begin(), first.ids.end());
+  chat.prompt.push_back(3);
+  EXPECT_EQ(engine->generate(chat).value_or_throw().usage.cached_tokens, 169);
+}
+
+TEST(EnginePrefixCache, PromptsSubmittedAtOnceComputeTheirBeginningOnce) {
+  for (const std::int64_t chunk : {16, 50, 512}) {
+    const auto engine = new_engine({.max_sequences = 6, .prefill_chunk = chunk});
+    std::vector<std::shared_ptr<Ticket>> tickets;
+    // A job that keeps the engine busy while the others come in.
+    tickets.push_back(engine->submit(generate_job(400, 9, 1)).value_or_throw());
+    for (std::uint32_t i = 0; i < 10; ++i) {
+      GenerateJob job = generate_job(200, 1, 1);
+      const std::vector<std::int32_t> own = ids_of_length(10 + i, 100 + i);
+      job.prompt.insert(job.prompt.end(), own.begin(), own.end());
+      tickets.push_back(engine->submit(std::move(job)).value_or_throw());
+    }
+    std::int64_t n_prompt = 0;
+    std::int64_t n_cached = 0;
+    for (const auto& ticket : tickets) {
+      const JobResult result = ticket->wait().value_or_throw();
+      n_prompt += std::get<GenerateResult>(result).usage.prompt_tokens;
+      n_cached += std::get<GenerateResult>(result).usage.cached_tokens;
+    }
+    const EngineStats stats = engine->stats();
+    EXPECT_EQ(stats.n_cached_tokens, n_cached);
+    EXPECT_EQ(stats.n_computed_tokens, n_prompt - n_cached) << "chunk " << chunk;
+    EXPECT_GE(n_cached, 9 * 200) << "chunk " << chunk;
+  }
+}
+
+TEST(EnginePrefixCache, WhatIsNotKeptIsComputedByEveryJob) {
+  const auto engine = new_engine({.prefill_chunk = 64});
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (int i = 0; i < 3; ++i) {
+    GenerateJob job = generate_job(300, 1, 1);
+    job.keep = i == 2;
+    tickets.push_back(engine->submit(std::move(job)).value_or_throw());
+  }
+  for (const auto& ticket : tickets) EXPECT_TRUE(ticket->wait());
+  EXPECT_EQ(engine->stats().n_computed_tokens, 900);
+}
+
+TEST(EnginePrefixCache, APinnedPrefixIsComputedOncePerEngine) {
+  const auto engine = new_engine({.max_sequences = 4});
+  const PinnedPrefix pinned = engine->pin(ids_of_length(45, 1));
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  std::int64_t n_own = 0;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    ScoreJob job;
+    job.prompt = *pinned;
+    const std::vector<std::int32_t> own = ids_of_length(10 + i, 100 + i);
+    n_own += static_cast<std::int64_t>(own.size());
+    job.prompt.insert(job.prompt.end(), own.begin(), own.end());
+    job.continuations = {{5}, {6}};
+    job.keep = false;
+    tickets.push_back(engine->submit(std::move(job)).value_or_throw());
+  }
+  for (const auto& ticket : tickets) EXPECT_TRUE(ticket->wait());
+  const EngineStats stats = engine->stats();
+  EXPECT_EQ(stats.n_computed_tokens, 45 + n_own);
+  EXPECT_EQ(stats.pinned_bytes, 2 * kPageBytes);
+  EXPECT_EQ(stats.kv_used_bytes, 2 * kPageBytes);
+}
+
+TEST(EnginePrefixCache, AJobThatNeedsAllMemoryGetsIt) {
+  EngineOptions options;
+  options.max_kv_bytes = 8 * kPageBytes;
+  const auto engine = new_engine(options);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(engine->generate(generate_job(60, i, 4)));
+  }
+  EXPECT_EQ(engine->stats().kv_used_bytes, 8 * kPageBytes);  // full of what was kept
+  const GenerateResult whole = engine->generate(generate_job(240, 50, 16)).value_or_throw();
+  EXPECT_EQ(whole.ids.size(), 16U);
+  EXPECT_LE(engine->stats().kv_used_bytes, 8 * kPageBytes);
+  std::vector<std::shared_ptr<Ticket>> tickets;
+  for (std::uint32_t i = 0; i < 30; ++i) {
+    tickets.push_back(engine->submit(generate_job(20 + i * 7, i % 4, 10)).value_or_throw());
+  }
+  for (const auto& ticket : tickets) EXPECT_TRUE(ticket->wait());
+  EXPECT_EQ(engine->stats().page_bytes, kPageBytes);
+  EXPECT_EQ(engine->stats().kv_max_bytes, 8 * kPageBytes);
+}
+
 }  // namespace
 }  // namespace munia::engine

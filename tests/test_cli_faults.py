@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -50,7 +51,10 @@ def test_not_a_model(munia, tmp_path):
 def test_memory_limit_shows_the_arithmetic(munia):
     error = munia.fails(3, "predict", "--max-memory", "1M", "hi", model=False,
                         env={"MUNIA_MODEL": str(QWEN)})
-    assert "weights" in error and "KV" in error and "=" in error
+    parts = {name: float(size) * {"KiB": 1 / 1024, "MiB": 1}[unit] for name, size, unit in re.findall(
+        r"(is too small: weights|KV of one context|scratch|=) ([\d.]+) (KiB|MiB)", error)}
+    assert len(parts) == 4
+    assert sum(parts.values()) - parts["="] == pytest.approx(parts["="], abs=0.1)
     assert munia.run("predict", "--no-reply", "--max-memory", "1G", "好").returncode == 0
 
 
@@ -68,6 +72,7 @@ def test_memory_limit_shows_the_arithmetic(munia):
     (["predict", "--weights", "int3", "hi"], "int3"),
     (["predict", "--isa", "mmx", "hi"], "mmx"),
     (["predict", "--max-memory", "much", "hi"], "much"),
+    (["predict", "--prefix-cache", "much", "hi"], "much"),
     (["predict", "--context", "1", "hi"], "--context 1"),
     (["predict", "--max-tokens", "0", "hi"], "--max-tokens 0"),
     (["predict", "--lang", "fr", "hi"], "fr"),

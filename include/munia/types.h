@@ -29,6 +29,9 @@ struct LoadOptions {
   std::size_t max_kv_bytes = 0;      ///< 0: enough for max_sequences of a whole context
   bool map_packed = false;           ///< a packed .munia file: map it instead of copying it
   bool verify = false;               ///< compare the checksums of a packed file first
+  /// Kept of prompts and replies for later ones that begin so, within max_kv_bytes. Nothing: as
+  /// much as one whole context; 0: none.
+  std::optional<std::size_t> prefix_cache_bytes = std::nullopt;
 };
 
 /// One message of a conversation.

@@ -149,6 +149,7 @@ Model::Model(const std::string& path, const LoadOptions& options)
     engine_options.prefill_chunk = options.prefill_chunk;
     engine_options.max_kv_bytes = options.max_kv_bytes;
     engine_options.kv_cache = options.kv_cache;
+    engine_options.prefix_cache_bytes = options.prefix_cache_bytes;
     state_->engine =
         std::make_unique<engine::Engine>(state_->bundle, std::move(pool), engine_options);
   } catch (const LoadError& error) {

@@ -122,6 +122,7 @@ TEST(SettingsTest, BadValuesFail) {
                                                                      {"cpus", "a"},
                                                                      {"context", "-1"},
                                                                      {"max_memory", "2Q"},
+                                                                     {"prefix_cache", "on"},
                                                                      {"weights", "int4"},
                                                                      {"kv_cache", "maybe"},
                                                                      {"encoding", "big5"},

@@ -119,6 +119,7 @@ Spread Bench::prefill(std::int64_t n_tokens) {
   for (std::int64_t i = 0; i <= flags_.repetitions; ++i) {
     engine::LogitsJob job;
     job.prompt = random_prompt(n_tokens, i);
+    job.keep = false;  // prompts of several lengths begin alike, and each is to be computed
     std::string hash;
     job.on_row = [&](std::int64_t, std::span<const float> row) {
       if (i == 0) hash = sha256_hex(std::as_bytes(row));
@@ -137,6 +138,7 @@ Spread Bench::decode() {
     job.prompt = random_prompt(kDecodePromptTokens, 1000 + i);
     job.max_tokens = flags_.n_decode + 1;  // the first one belongs to the prompt's step
     job.ignore_eos = true;
+    job.keep = false;
     const auto result = value_or_fail(session_.engine->generate(std::move(job)));
     const double ms = result.timings.total_ms - result.timings.first_token_ms;
     const auto n_steps = static_cast<double>(result.usage.completion_tokens - 1);

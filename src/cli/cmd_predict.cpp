@@ -16,6 +16,7 @@ struct PredictFlags {
   float repetition_penalty = 1;
   std::vector<std::string> stops;
   bool no_reply = false;
+  std::string prompt = "separate";
 };
 
 std::string emotion_line(const tasks::Classification& emotion) {
@@ -56,12 +57,23 @@ std::string prediction_json(const std::string& text, const tasks::Prediction& pr
 
 ExitStatus run_predict(const Context& context, const PredictFlags& flags) {
   const tasks::Task task = choose_task(context, flags.task);
+  if (flags.prompt != "separate" && flags.prompt != "shared") {
+    fail(ExitStatus::kUsage,
+         context.lang.tr("--prompt {}: must be separate or shared",
+                         "--prompt {}：应当是 separate 或 shared", flags.prompt));
+  }
+  if (flags.prompt == "shared" && task.raw) {
+    fail(ExitStatus::kUsage,
+         context.lang.tr("--prompt shared asks through the chat template; task {} does not use it",
+                         "--prompt shared 通过对话模板提问，而任务 {} 不使用模板", task.name));
+  }
   std::optional<Session> session;
   std::optional<tasks::Classifier> classifier;
   bool first = true;
   const auto predict_one = [&](const InputText& input) {
-    check_text(context, *classifier, *session->engine, input);
     tasks::PredictOptions options;
+    if (flags.prompt == "shared") options.prompt = tasks::PromptForm::kShared;
+    check_text(context, *classifier, *session->engine, input, options.prompt);
     options.max_tokens = flags.max_tokens;
     options.sampling.repetition_penalty = flags.repetition_penalty;
     options.stops = flags.stops;
@@ -106,6 +118,12 @@ void add_predict(CommandLine& line, Context& context) {
               "of the reply, as in transformers", "回复的重复惩罚，同 transformers");
   spec.option("--stop", flags->stops, "TEXT", "ends the reply; may be given several times",
               "遇到即结束回复；可多次给出");
+  spec.option(
+      "--prompt", flags->prompt, "separate|shared",
+      "separate: the task's own prompt for the feeling; shared: the reply's prompt, with the "
+      "question behind the text, which is then computed once for both",
+      "separate：用任务自己的提示判断情感；shared：共用回复的提示，问题放在文本之后，"
+      "文本只计算一次");
   spec.flag("--no-reply", flags->no_reply, "the feeling only", "只判断情感");
   spec.run([&context, flags] { return run_predict(context, *flags); });
 }

@@ -1,16 +1,31 @@
 #include "cli/session.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <new>
 #include <utility>
 
+#include "cli/system_info.h"
 #include "kernels/kernels.h"
 
 namespace munia::cli {
 namespace {
 
 constexpr std::int64_t kSequences = 16;
+constexpr std::uint64_t kPrefixCacheShare = 8;  // of the machine's memory
+
+// What this process may use: the machine's memory or the container's limit.
+std::uint64_t memory_bytes() {
+  const auto pages = sysconf(_SC_PHYS_PAGES);
+  const auto page_bytes = sysconf(_SC_PAGE_SIZE);
+  std::uint64_t bytes = UINT64_MAX;
+  if (pages > 0 && page_bytes > 0) {
+    bytes = static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_bytes);
+  }
+  return std::min(bytes, read_cgroup().memory_limit_bytes.value_or(UINT64_MAX));
+}
 
 std::string isa_names() {
   std::string names;
@@ -63,12 +78,16 @@ struct MemoryNeed {
   std::uint64_t activations = 0;
 };
 
+std::uint64_t one_context_bytes(const model::Model& model) {
+  const std::int64_t pages = (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
+  return static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
+}
+
 MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
   need.weights = model.weights().size_bytes + model.head_screen().memory.size_bytes();
-  const std::int64_t pages = (model.context() + kernels::kPageTokens - 1) / kernels::kPageTokens;
-  need.kv_one_context = static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
+  need.kv_one_context = one_context_bytes(model);
   const std::int64_t row_floats = 2 * config.hidden_dim +
                                   (2 * config.n_heads + 2 * config.n_kv_heads) * config.head_dim +
                                   2 * config.ffn_dim;
@@ -176,6 +195,7 @@ Session open_session(const Context& context, const std::string& model) {
   options.max_sequences = kSequences;
   options.prefill_chunk = context.settings.prefill_chunk();
   options.kv_cache = context.settings.kv_cache();
+  options.prefix_cache_bytes = context.settings.prefix_cache();
   try {
     auto pool = std::make_unique<ThreadPool>(
         ThreadPool::Options{session.threads.n, session.threads.cpus, context.settings.spin_us()});
@@ -186,6 +206,10 @@ Session open_session(const Context& context, const std::string& model) {
         refuse_memory(context, *limit, need);
       }
       options.max_kv_bytes = static_cast<std::size_t>(*limit - need.weights - need.activations);
+    }
+    if (!options.prefix_cache_bytes) {
+      options.prefix_cache_bytes =
+          std::min(one_context_bytes(*session.bundle->model), memory_bytes() / kPrefixCacheShare);
     }
     session.engine = std::make_unique<engine::Engine>(session.bundle, std::move(pool), options);
   } catch (const LoadError& error) {

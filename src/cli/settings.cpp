@@ -40,6 +40,11 @@ constexpr SettingInfo kSettings[] = {
      "权重、KV 和缓存的内存上限，例如 1500M"},
     {"kv_cache", "--kv-cache", "MUNIA_KV_CACHE", "on", "on|off",
      "off: every token computes its whole past again", "off：每个词元都重新计算全部前文"},
+    {"prefix_cache", "--prefix-cache", "MUNIA_PREFIX_CACHE", "auto", "BYTES|off",
+     "memory, within that of the KV cache, for prompts and replies that later ones may begin with "
+     "(auto: one whole context, at most an eighth of this machine's memory)",
+     "在 KV 缓存内存之内，用来保留可被后续请求复用的提示和回复的内存"
+     "（auto：一个完整上下文，最多本机内存的八分之一）"},
     {"prefill_chunk", "--prefill-chunk", "MUNIA_PREFILL_CHUNK", "512", "N",
      "most prompt tokens computed in one step", "一步最多计算的提示词元数"},
     {"head", "--head", "MUNIA_HEAD", "auto", "auto|full|screened",
@@ -243,6 +248,13 @@ void Settings::check(Lang lang) const {
                    "应当是字节数，例如 1500000000、1500M 或 2G"),
            lang);
   }
+  const std::string& prefix_cache = value("prefix_cache").text;
+  if (prefix_cache != "auto" && prefix_cache != "off" && !parse_bytes(prefix_cache)) {
+    reject("prefix_cache",
+           lang.tr("must be auto, off, or a number of bytes such as 200M",
+                   "应当是 auto、off 或字节数，例如 200M"),
+           lang);
+  }
   const std::string& weights = value("weights").text;
   if (weights == "int8" || weights == "int4") {
     reject("weights",
@@ -263,6 +275,10 @@ std::int64_t Settings::spin_us() const { return *parse_integer(value("spin_us").
 std::int64_t Settings::context() const { return parse_integer(value("context").text).value_or(0); }
 std::optional<std::uint64_t> Settings::max_memory() const {
   return parse_bytes(value("max_memory").text);
+}
+std::optional<std::uint64_t> Settings::prefix_cache() const {
+  const std::string& text = value("prefix_cache").text;
+  return text == "off" ? std::optional<std::uint64_t>(0) : parse_bytes(text);
 }
 std::int64_t Settings::prefill_chunk() const { return *parse_integer(value("prefill_chunk").text); }
 const std::string& Settings::isa() const {

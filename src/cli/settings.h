@@ -60,6 +60,7 @@ class Settings {
   std::int64_t context() const;  // 0: the model's own, at most 4,096
   std::optional<std::uint64_t> max_memory() const;
   bool kv_cache() const { return value("kv_cache").text == "on"; }
+  std::optional<std::uint64_t> prefix_cache() const;  // 0: off; nothing: auto
   std::int64_t prefill_chunk() const;
   const std::string& head() const { return value("head").text; }
   bool offline() const { return value("offline").text == "on"; }

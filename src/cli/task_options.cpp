@@ -137,9 +137,10 @@ void check_not_blank(const Context& context, const InputText& text) {
 }
 
 void check_text(const Context& context, const tasks::Classifier& classifier,
-                const engine::Engine& engine, const InputText& text) {
+                const engine::Engine& engine, const InputText& text, tasks::PromptForm form) {
   check_not_blank(context, text);
-  const std::vector<std::int32_t> ids = value_or_fail(classifier.prompt_ids(text.text), text.where);
+  const std::vector<std::int32_t> ids =
+      value_or_fail(classifier.prompt_ids(text.text, form), text.where);
   const std::int64_t limit = engine.bundle().model->context();
   if (static_cast<std::int64_t>(ids.size()) >= limit) {
     fail(

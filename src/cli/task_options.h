@@ -43,7 +43,8 @@ void for_each_group(const Context& context, const TextOptions& options, std::siz
 void check_not_blank(const Context& context, const InputText& text);
 /// Fails with status 4 when a text is empty, or too long for the context (with both numbers).
 void check_text(const Context& context, const tasks::Classifier& classifier,
-                const engine::Engine& engine, const InputText& text);
+                const engine::Engine& engine, const InputText& text,
+                tasks::PromptForm form = tasks::PromptForm::kSeparate);
 
 /// {"label": p, …}, or null when there are none.
 void write_probabilities(JsonWriter& writer, const tasks::Classification& result);

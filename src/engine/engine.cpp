@@ -9,8 +9,11 @@
 #include <thread>
 #include <utility>
 
+#include "engine/check_job.h"
+#include "engine/prefix_cache.h"
 #include "engine/run.h"
 #include "engine/scheduler.h"
+#include "engine/ticket.h"
 
 namespace munia::engine {
 namespace {
@@ -23,93 +26,9 @@ double ms_between(Clock::time_point begin, Clock::time_point end) {
 
 constexpr std::int64_t kMaxLogitRows = 32;
 
-const std::vector<std::int32_t>& prompt_of(const Job& job) {
-  return std::visit([](const auto& j) -> const std::vector<std::int32_t>& { return j.prompt; },
-                    job);
-}
-
-Status check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab_size, const char* what) {
-  if (ids.empty()) {
-    return Error{ErrorCode::kInvalidArgument, std::string("the ") + what + " has no tokens"};
-  }
-  for (const std::int32_t id : ids) {
-    if (id < 0 || id >= vocab_size) {
-      return Error{ErrorCode::kInvalidArgument, "token id " + std::to_string(id) + " in the " +
-                                                    what + " is outside 0 to " +
-                                                    std::to_string(vocab_size - 1)};
-    }
-  }
-  return {};
-}
-
-Status check_fits(std::int64_t n_tokens, std::int64_t context, const std::string& what) {
-  if (n_tokens <= context) return {};
-  return Error{ErrorCode::kLimit, what + " " + std::to_string(n_tokens) +
-                                      " tokens; the context holds " + std::to_string(context) +
-                                      ": shorten the text or raise --context"};
-}
-
-Status check_job(const Job& job, const ModelBundle& bundle) {
-  const model::ModelConfig& config = bundle.model->config();
-  const std::int64_t context = bundle.model->context();
-  MUNIA_RETURN_IF_ERROR(check_ids(prompt_of(job), config.vocab_size, "prompt"));
-  const auto n_prompt = static_cast<std::int64_t>(prompt_of(job).size());
-  if (const auto* generate = std::get_if<GenerateJob>(&job)) {
-    MUNIA_RETURN_IF_ERROR(decode::validate(generate->sampling, config.vocab_size));
-    const std::int64_t least = generate->prompt_logprobs >= 0 ? 0 : 1;
-    if (generate->max_tokens < least) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "max_tokens is " + std::to_string(generate->max_tokens) +
-                       "; it must be at least " + std::to_string(least)};
-    }
-    if (generate->max_tokens == 0) return check_fits(n_prompt, context, "the prompt takes");
-    return check_fits(n_prompt + 1, context, "the prompt and one new token take");
-  }
-  if (const auto* score = std::get_if<ScoreJob>(&job)) {
-    if (score->continuations.empty()) {
-      return Error{ErrorCode::kInvalidArgument, "there are no continuations to score"};
-    }
-    std::size_t longest = 0;
-    for (const std::vector<std::int32_t>& continuation : score->continuations) {
-      MUNIA_RETURN_IF_ERROR(check_ids(continuation, config.vocab_size, "continuation"));
-      longest = std::max(longest, continuation.size());
-    }
-    // The last token of a continuation is scored, never computed.
-    return check_fits(n_prompt + static_cast<std::int64_t>(longest) - 1, context,
-                      "the prompt and its longest continuation take");
-  }
-  for (const std::int64_t layer : std::get<LogitsJob>(job).tap_layers) {
-    if (layer < 0 || layer > config.n_layers) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          "layer " + std::to_string(layer) + " is outside 0 to " + std::to_string(config.n_layers)};
-    }
-  }
-  return check_fits(n_prompt, context, "the prompt takes");
-}
-
-class EngineTicket : public Ticket {
- public:
-  Result<JobResult> wait() override {
-    std::unique_lock lock(mutex_);
-    done_.wait(lock, [this] { return result_.has_value(); });
-    return *std::move(result_);
-  }
-  void cancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-
-  void finish(Result<JobResult> result) {
-    const std::lock_guard lock(mutex_);
-    result_.emplace(std::move(result));
-    done_.notify_all();
-  }
-
- private:
-  std::atomic<bool> cancelled_{false};
-  std::mutex mutex_;
-  std::condition_variable done_;
-  std::optional<Result<JobResult>> result_;
-};
+// A prompt waits a step for another one that computes at least so many tokens that both begin with:
+// about what one more step over the weights costs.
+constexpr std::int64_t kMinSharedTokens = 8;
 
 }  // namespace
 
@@ -121,6 +40,7 @@ class Engine::Loop {
         options_(options),
         pool_(std::move(pool)),
         kv_pool_(std::make_shared<model::KvPool>(bundle.model->kv_layout(), options.max_kv_bytes)),
+        prefix_cache_(kv_pool_->layout(), options.kv_cache ? *options.prefix_cache_bytes : 0),
         activations_(bundle.model->config(), bundle.model->kernels(), pool_->n_threads(),
                      {.max_tokens = options.prefill_chunk,
                       .max_logit_rows = kMaxLogitRows,
@@ -137,19 +57,33 @@ class Engine::Loop {
     thread_.join();
   }
 
-  Result<std::shared_ptr<Ticket>> submit(Job job) {
-    auto ticket = std::make_shared<EngineTicket>();
-    Waiting waiting{std::move(job), ticket, Clock::now()};
+  // All jobs or none.
+  Result<std::vector<std::shared_ptr<Ticket>>> submit(std::vector<Job> jobs) {
+    std::vector<std::shared_ptr<Ticket>> tickets;
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() >= options_.max_queue) {
+      if (queue_.size() + jobs.size() > options_.max_queue) {
         return Error{ErrorCode::kLimit,
                      "the queue is full: " + std::to_string(queue_.size()) + " jobs are waiting"};
       }
-      queue_.push_back(std::move(waiting));
+      for (Job& job : jobs) {
+        auto ticket = std::make_shared<EngineTicket>();
+        tickets.push_back(ticket);
+        queue_.push_back({std::move(job), std::move(ticket), Clock::now()});
+      }
     }
     wake_.notify_all();
-    return std::shared_ptr<Ticket>(std::move(ticket));
+    return tickets;
+  }
+
+  void pin(PinnedPrefix prefix) {
+    const std::lock_guard lock(mutex_);
+    new_pins_.push_back(std::move(prefix));
+  }
+
+  EngineStats stats() const {
+    const std::lock_guard lock(stats_mutex_);
+    return stats_;
   }
 
  private:
@@ -165,14 +99,19 @@ class Engine::Loop {
     Clock::time_point submitted;
     Clock::time_point started;
     std::optional<Clock::time_point> first_logits;
+    bool keep = true;                // what it computes, in the prefix cache
+    std::int64_t cached_tokens = 0;  // taken from there
   };
 
   void run() {
+    kv_pool_->set_reclaim([this] { return prefix_cache_.drop_one(); });
     while (true) {
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || !active_.empty(); });
         if (stopping_) break;
+        for (const PinnedPrefix& prefix : new_pins_) prefix_cache_.pin(prefix);
+        new_pins_.clear();
         admit();
       }
       drop_cancelled();
@@ -187,6 +126,9 @@ class Engine::Loop {
   }
 
   // Starts waiting jobs in order of arrival while slots and KV memory last. Holds mutex_.
+  // A job is counted with all pages that it can ever hold, as if it found none in the prefix cache;
+  // pages that only the cache holds are not counted, since they are given back when a job needs
+  // them. So a started job never runs out of memory.
   void admit() {
     const std::int64_t capacity = kv_capacity_tokens();
     while (!queue_.empty()) {
@@ -208,10 +150,11 @@ class Engine::Loop {
           kv_tokens_in_use_ + kv_tokens > capacity) {
         return;
       }
+      const bool keep = std::visit([](const auto& job) { return job.keep; }, next.job);
       if (Result<std::unique_ptr<Run>> run = make_run_for(std::move(next.job))) {
         kv_tokens_in_use_ += kv_tokens;
         active_.push_back({*std::move(run), std::move(next.ticket), kv_tokens, next.submitted,
-                           Clock::now(), std::nullopt});
+                           Clock::now(), std::nullopt, keep});
       } else {
         next.ticket->finish(run.error());
       }
@@ -238,6 +181,8 @@ class Engine::Loop {
   void end(Active& active, Result<JobResult> result) {
     kv_tokens_in_use_ -= active.kv_tokens;
     active.run.reset();
+    prefix_cache_.trim();
+    publish_stats();
     active.ticket->finish(std::move(result));
   }
 
@@ -280,6 +225,7 @@ class Engine::Loop {
     }
     const std::vector<std::vector<float>> hidden = add_taps(parts, batch);
     bundle_.model->forward(batch, activations_, *pool_);
+    keep_computed(parts);
     deliver(parts, batch, hidden);
     finish_steps();
   }
@@ -292,6 +238,7 @@ class Engine::Loop {
       sequences.clear();
       active.run->collect(sequences);
       for (Sequence* sequence : sequences) {
+        if (take_or_wait(active, *sequence, parts)) continue;
         parts.push_back({&active, sequence, {}, sequence->kv.n_tokens()});
         demands.push_back({sequence->n_pending(), sequence->all_rows});
       }
@@ -301,6 +248,53 @@ class Engine::Loop {
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i].share = shares[i];
     std::erase_if(parts, [](const Part& part) { return part.share.n_tokens == 0; });
     return parts;
+  }
+
+  // Extends a prompt by what the prefix cache knows now. True when it should wait because an
+  // earlier prompt of this step computes what comes next.
+  bool take_or_wait(Active& active, Sequence& sequence, const std::vector<Part>& earlier) {
+    // Decoding has nothing to take; rows and hidden states of cached tokens do not exist.
+    if (!prefix_cache_.enabled() || sequence.n_pending() < 2 || sequence.all_rows ||
+        !active.run->tap_layers().empty()) {
+      return false;
+    }
+    const TokenSpan takeable = TokenSpan(sequence.tokens).first(sequence.tokens.size() - 1);
+    const std::int64_t n_taken = prefix_cache_.take(takeable, sequence.kv);
+    active.cached_tokens += n_taken;
+    n_cached_tokens_ += n_taken;
+    const std::int64_t n_tokens = sequence.kv.n_tokens();
+    return std::any_of(earlier.begin(), earlier.end(), [&](const Part& part) {
+      const TokenSpan other = part.sequence->tokens;
+      // Only from where the other one stands: what it computed before is in the cache, or was not
+      // kept.
+      if (n_tokens < part.first_index || part.sequence->n_pending() < kMinSharedTokens) {
+        return false;
+      }
+      const std::int64_t n_common = common_prefix(takeable, other);
+      return n_common - n_tokens >= kMinSharedTokens &&
+             std::min(n_common, prefix_cache_.n_kept(other, part.active->keep)) - n_tokens >=
+                 kMinSharedTokens;
+    });
+  }
+
+  void keep_computed(const std::vector<Part>& parts) {
+    for (const Part& part : parts) {
+      prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
+      n_computed_tokens_ += part.share.n_tokens;
+    }
+    ++n_steps_;
+  }
+
+  void publish_stats() {
+    const std::lock_guard lock(stats_mutex_);
+    stats_.page_bytes = kv_pool_->layout().page_bytes();
+    stats_.kv_max_bytes = kv_pool_->max_bytes();
+    stats_.kv_used_bytes = kv_pool_->used_bytes();
+    stats_.prefix_cache_bytes = prefix_cache_.held_bytes();
+    stats_.pinned_bytes = prefix_cache_.pinned_bytes();
+    stats_.n_steps = n_steps_;
+    stats_.n_computed_tokens = n_computed_tokens_;
+    stats_.n_cached_tokens = n_cached_tokens_;
   }
 
   // One buffer [n_tokens of the batch, hidden_dim] per layer that any run of this step taps.
@@ -359,10 +353,12 @@ class Engine::Loop {
       active.run->collect(sequences);
       if (!sequences.empty()) return false;
       const Clock::time_point now = Clock::now();
-      end(active,
+      JobResult result =
           active.run->take_result({ms_between(active.submitted, active.started),
                                    ms_between(active.submitted, active.first_logits.value_or(now)),
-                                   ms_between(active.submitted, now)}));
+                                   ms_between(active.submitted, now)});
+      std::visit([&](auto& r) { r.usage.cached_tokens = active.cached_tokens; }, result);
+      end(active, std::move(result));
       return true;
     });
   }
@@ -371,13 +367,21 @@ class Engine::Loop {
   const EngineOptions options_;
   const std::unique_ptr<ThreadPool> pool_;
   const std::shared_ptr<model::KvPool> kv_pool_;
+  PrefixCache prefix_cache_;  // its pages belong to kv_pool_
   model::Activations activations_;
   std::deque<Active> active_;
   std::int64_t kv_tokens_in_use_ = 0;
+  std::int64_t n_steps_ = 0;
+  std::int64_t n_computed_tokens_ = 0;
+  std::int64_t n_cached_tokens_ = 0;
+
+  mutable std::mutex stats_mutex_;
+  EngineStats stats_;  // as they were when a job last ended
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
   std::deque<Waiting> queue_;
+  std::vector<PinnedPrefix> new_pins_;
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all of the above
@@ -394,15 +398,33 @@ Engine::Engine(std::shared_ptr<const ModelBundle> bundle, std::unique_ptr<Thread
   if (options_.max_kv_bytes == 0) {
     options_.max_kv_bytes = one_sequence * static_cast<std::size_t>(options_.max_sequences);
   }
+  // As much as one whole context, unless more or less was asked for; always within the KV memory.
+  options_.prefix_cache_bytes =
+      std::min(options_.prefix_cache_bytes.value_or(one_sequence), options_.max_kv_bytes);
   loop_ = std::make_unique<Loop>(*bundle_, std::move(pool), options_);
 }
 
 Engine::~Engine() = default;
 
 Result<std::shared_ptr<Ticket>> Engine::submit(Job job) {
-  MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
-  return loop_->submit(std::move(job));
+  std::vector<Job> jobs;
+  jobs.push_back(std::move(job));
+  MUNIA_ASSIGN_OR_RETURN(auto tickets, submit_together(std::move(jobs)));
+  return std::move(tickets.front());
 }
+
+Result<std::vector<std::shared_ptr<Ticket>>> Engine::submit_together(std::vector<Job> jobs) {
+  for (const Job& job : jobs) MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
+  return loop_->submit(std::move(jobs));
+}
+
+PinnedPrefix Engine::pin(Tokens prefix) {
+  auto pinned = std::make_shared<const Tokens>(std::move(prefix));
+  loop_->pin(pinned);
+  return pinned;
+}
+
+EngineStats Engine::stats() const { return loop_->stats(); }
 
 namespace {
 

@@ -6,10 +6,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "base/thread_pool.h"
 #include "engine/job.h"
 #include "engine/model_bundle.h"
+#include "engine/prefix_cache.h"
 
 namespace munia::engine {
 
@@ -20,6 +22,21 @@ struct EngineOptions {
                                      // reserved before it is used
   std::size_t max_queue = 1024;      // waiting jobs; more are refused with kLimit
   bool kv_cache = true;              // false: every token recomputes its whole past
+  /// Keys and values kept of prompts and replies that have ended, within max_kv_bytes. Nothing: as
+  /// much as one whole context; 0, or no kv_cache: none.
+  std::optional<std::size_t> prefix_cache_bytes = std::nullopt;
+};
+
+/// Memory and work of an engine. KV bytes are pages times page_bytes.
+struct EngineStats {
+  std::size_t page_bytes = 0;
+  std::size_t kv_max_bytes = 0;
+  std::size_t kv_used_bytes = 0;       // by running jobs and the prefix cache
+  std::size_t prefix_cache_bytes = 0;  // pages that the cache knows, also those that jobs use
+  std::size_t pinned_bytes = 0;        // of prefix_cache_bytes
+  std::int64_t n_steps = 0;
+  std::int64_t n_computed_tokens = 0;  // that went through the model
+  std::int64_t n_cached_tokens = 0;    // that came from the prefix cache instead
 };
 
 class Engine {
@@ -38,10 +55,18 @@ class Engine {
   /// Queues a job. Errors at once: an id out of range, an empty prompt, a prompt that the context
   /// cannot hold (kLimit, with both numbers), a parameter out of range, a full queue.
   Result<std::shared_ptr<Ticket>> submit(Job job);
+  /// The same for several jobs, whose prompts then share their first steps.
+  Result<std::vector<std::shared_ptr<Ticket>>> submit_together(std::vector<Job> jobs);
   /// submit() and wait() for one kind of job.
   Result<GenerateResult> generate(GenerateJob job);
   Result<ScoreResult> score(ScoreJob job);
   Result<LogitsResult> logits(LogitsJob job);
+
+  /// Keeps the keys and values of `prefix` in the prefix cache, from the first job on that begins
+  /// with it until the result is let go (before or after the engine).
+  PinnedPrefix pin(Tokens prefix);
+  /// As they were when a job last ended; from any thread.
+  EngineStats stats() const;
 
  private:
   class Loop;

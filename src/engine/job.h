@@ -19,7 +19,7 @@ namespace munia::engine {
 
 struct Usage {
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of prompt_tokens: taken from the prefix cache, not computed
   std::int64_t completion_tokens = 0;
 };
 
@@ -46,6 +46,7 @@ struct GenerateJob {
   /// Called on the engine thread for each new token, before the text that it completes; must be
   /// quick. May be empty; called only where top_logprobs >= 0.
   std::function<void(const decode::TokenLogprob& token)> on_token;
+  bool keep = true;  // leave prompt and reply in the prefix cache, for jobs that begin with them
   /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
   /// empty.
   std::function<void(std::string_view piece)> on_text;
@@ -67,6 +68,7 @@ struct ScoreJob {
   /// Only differences between the logprobs matter (a softmax over the continuations, their order):
   /// a term that all share may be left out, which spares the head where they part.
   bool differences_only = false;
+  bool keep = true;  // as in GenerateJob
 };
 struct ScoreResult {
   std::vector<double> logprobs;  // natural log, one per continuation (see differences_only)
@@ -82,6 +84,7 @@ struct LogitsJob {
   /// Called on the engine thread for each wanted row, ascending; `logits` [vocab_size] is valid
   /// during the call only.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_row;
+  bool keep = true;  // as in GenerateJob
 };
 struct LogitsResult {
   std::vector<std::vector<float>> hidden;  // per tap: [n_tokens, hidden_dim]

@@ -15,19 +15,25 @@ KvPool::KvPool(const KvLayout& layout, std::size_t max_bytes)
 
 std::size_t KvPool::used_bytes() const { return n_pages_used_ * layout_.page_bytes(); }
 
-std::shared_ptr<float> KvPool::allocate() {
-  const std::size_t page_bytes = layout_.page_bytes();
-  if ((n_pages_used_ + 1) * page_bytes > max_bytes_) return nullptr;
-  auto page = std::make_unique<AlignedBuffer>();
-  if (!free_pages_.empty()) {
-    *page = std::move(free_pages_.back());
-    free_pages_.pop_back();
-  } else {
+bool KvPool::take_buffer(AlignedBuffer& page) {
+  if ((n_pages_used_ + 1) * layout_.page_bytes() > max_bytes_) return false;
+  if (free_pages_.empty()) {
     try {
-      *page = AlignedBuffer(page_bytes);
+      page = AlignedBuffer(layout_.page_bytes());
     } catch (const std::bad_alloc&) {
-      return nullptr;  // the same to the caller as the limit: no room for this sequence
+      return false;  // the same to the caller as the limit: no room for this sequence
     }
+  } else {
+    page = std::move(free_pages_.back());
+    free_pages_.pop_back();
+  }
+  return true;
+}
+
+std::shared_ptr<float> KvPool::allocate() {
+  auto page = std::make_unique<AlignedBuffer>();
+  while (!take_buffer(*page)) {
+    if (!reclaim_ || !reclaim_()) return nullptr;
   }
   ++n_pages_used_;
   float* data = page->as<float>();
@@ -87,6 +93,24 @@ Result<KvCache> KvCache::fork() const {
     copy.n_tokens_ = n_tokens_;
   }
   return copy;
+}
+
+void KvCache::append_page(std::shared_ptr<float> page) {
+  MUNIA_CHECK(n_tokens_ % kPageTokens == 0);
+  truncate(n_tokens_);  // drops pages that were only reserved
+  page_addresses_.push_back(page.get());
+  pages_.push_back(std::move(page));
+  n_tokens_ += kPageTokens;
+}
+
+bool KvCache::append_copy(const float* page, std::int64_t n_tokens) {
+  MUNIA_CHECK(n_tokens_ % kPageTokens == 0 && n_tokens < kPageTokens);
+  truncate(n_tokens_);
+  if (!reserve(n_tokens)) return false;
+  // The whole page: its K panels hold all positions side by side.
+  std::memcpy(pages_.back().get(), page, layout().page_bytes());
+  n_tokens_ += n_tokens;
+  return true;
 }
 
 }  // namespace munia::model

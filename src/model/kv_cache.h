@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -34,17 +35,22 @@ class KvPool : public std::enable_shared_from_this<KvPool> {
  public:
   KvPool(const KvLayout& layout, std::size_t max_bytes);
   const KvLayout& layout() const { return layout_; }
-  std::size_t used_bytes() const;  // in pages that a sequence holds
+  std::size_t used_bytes() const;  // in pages that somebody holds: pages times page_bytes()
   std::size_t max_bytes() const { return max_bytes_; }
 
+  /// `reclaim` is asked at the limit to give back a page that no sequence needs; it returns false
+  /// when it has none. It must live as long as allocate() is called.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
   /// A page with unspecified content, or nullptr when the limit is reached.
   std::shared_ptr<float> allocate();
 
  private:
+  bool take_buffer(AlignedBuffer& page);
   KvLayout layout_;
   std::size_t max_bytes_;
   std::size_t n_pages_used_ = 0;
   std::vector<AlignedBuffer> free_pages_;
+  std::function<bool()> reclaim_;
 };
 
 class KvCache {
@@ -68,10 +74,22 @@ class KvCache {
   Slot slot(std::int64_t layer, std::int64_t kv_head, std::int64_t pos) const;
   /// Marks `n_new` reserved positions as written in every layer.
   void advance(std::int64_t n_new) { n_tokens_ += n_new; }
-  /// Forgets all positions from `n_tokens` on and returns their pages.
+  /// Forgets all positions from `n_tokens` on and returns their pages. To write again into the
+  /// middle of a page, be its only user: a fork and the prefix cache share whole pages, and the
+  /// prefix cache trusts positions that it has seen.
   void truncate(std::int64_t n_tokens);
   /// A second sequence with the same past: shares full pages, copies a partly filled last one.
   Result<KvCache> fork() const;
+
+  /// The page of positions [index * kPageTokens, (index + 1) * kPageTokens).
+  const std::shared_ptr<float>& page(std::int64_t index) const {
+    return pages_[static_cast<std::size_t>(index)];
+  }
+  /// Behind whole pages: the next kPageTokens positions are another sequence's page, shared.
+  void append_page(std::shared_ptr<float> page);
+  /// Behind whole pages: the next `n_tokens` < kPageTokens positions are copied from another
+  /// sequence's page. False when the pool is exhausted: the cache is then as before.
+  bool append_copy(const float* page, std::int64_t n_tokens);
 
  private:
   std::shared_ptr<KvPool> pool_;

@@ -38,6 +38,12 @@ json::object chat_context(const std::optional<std::string>& system, const std::s
                       {"enable_thinking", false}};
 }
 
+// The reply's prompt, with the question behind the text. It stands in the same message, since some
+// templates refuse two messages of a user in a row.
+json::object shared_context(const Task& task, std::string_view text) {
+  return chat_context(task.reply_system, std::string(text) + "\n\n" + task.question);
+}
+
 Status check_text(std::string_view text) {
   if (const auto offset = find_invalid_utf8(text)) {
     return Error{ErrorCode::kInvalidData,
@@ -98,32 +104,64 @@ Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
     return Error{tree.error().code,
                  "task \"" + classifier.task_.name + "\": " + tree.error().message};
   }
+  classifier.pin_instruction();
   return classifier;
 }
 
-Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text) const {
+// What prompts of different texts have in common is the instruction before the text. Where there is
+// none, or no prompt can be made (each text will say so), nothing is pinned.
+void Classifier::pin_instruction() {
+  Result<std::vector<std::int32_t>> prefix = prompt_ids("好");
+  for (const char* text : {"a", "1", "“"}) {
+    const Result<std::vector<std::int32_t>> other = prompt_ids(text);
+    if (!prefix || !other) return;
+    prefix->resize(static_cast<std::size_t>(engine::common_prefix(*prefix, *other)));
+  }
+  prefix_ = engine_->pin(*std::move(prefix));
+}
+
+Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,
+                                                         PromptForm form) const {
   MUNIA_RETURN_IF_ERROR(check_text(text));
   const engine::ModelBundle& bundle = engine_->bundle();
+  if (form == PromptForm::kShared) {
+    if (task_.raw || task_.question.empty()) {
+      return Error{ErrorCode::kUnsupported, "task \"" + task_.name +
+                                                "\" has no question for a shared prompt; "
+                                                "use --prompt separate"};
+    }
+    return bundle.render_ids(shared_context(task_, text));
+  }
   const std::string user = fill_template(task_.user_template, text);
   if (task_.raw) return bundle.plain_ids(task_.system.value_or("") + user);
   return bundle.render_ids(chat_context(task_.system, user));
 }
 
 Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text) const {
-  MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> prompt, prompt_ids(text));
+  MUNIA_ASSIGN_OR_RETURN(engine::Job job, this->job(text));
+  return engine_->submit(std::move(job));
+}
+
+Result<engine::Job> Classifier::job(std::string_view text, PromptForm form) const {
+  MUNIA_ASSIGN_OR_RETURN(std::vector<std::int32_t> prompt, prompt_ids(text, form));
+  // A text that was labelled does not come again soon: bulk labelling must not push conversations
+  // out of the cache. Behind a shared prompt the reply takes it.
+  const bool keep = form == PromptForm::kShared;
   if (task_.method == Method::kGenerate) {
     engine::GenerateJob job;
     job.prompt = std::move(prompt);
     job.max_tokens = kMaxLabelTokens;
-    return engine_->submit(std::move(job));
+    job.keep = keep;
+    return engine::Job(std::move(job));
   }
   engine::ScoreJob job;
+  job.keep = keep;
   job.prompt = std::move(prompt);
   job.differences_only = true;  // finish() takes their softmax
   for (const decode::LabelTokens& texts : label_tokens_) {
     job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
   }
-  return engine_->submit(std::move(job));
+  return engine::Job(std::move(job));
 }
 
 Result<Classification> Classifier::finish(engine::Ticket& ticket) const {
@@ -216,34 +254,31 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
         .count();
   };
-  // Both jobs are queued before either is waited for, so their prompts share the first steps.
-  MUNIA_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Ticket> emotion, classifier.submit(text));
   ReplyGate gate(options.on_text);
-  std::shared_ptr<engine::Ticket> reply;
+  std::vector<engine::Job> jobs;
+  // The emotion comes first: behind a shared prompt the reply waits for the text that it computes.
+  MUNIA_ASSIGN_OR_RETURN(engine::Job emotion_job, classifier.job(text, options.prompt));
+  jobs.push_back(std::move(emotion_job));
   if (options.reply) {
     if (!engine.bundle().chat_template) {
-      emotion->cancel();
       return Error{ErrorCode::kUnsupported,
                    "the model has no chat template, so it cannot reply; ask for the emotion alone"};
     }
     engine::GenerateJob job;
-    const Result<std::vector<std::int32_t>> prompt =
-        engine.bundle().render_ids(chat_context(classifier.task().reply_system, std::string(text)));
-    if (!prompt) return prompt.error();
-    job.prompt = *prompt;
+    MUNIA_ASSIGN_OR_RETURN(job.prompt, engine.bundle().render_ids(chat_context(
+                                           classifier.task().reply_system, std::string(text))));
     job.max_tokens = options.max_tokens;
     job.sampling = options.sampling;
     job.stops = options.stops;
     if (options.on_text) {
       job.on_text = [&gate](std::string_view piece) { gate.push(piece); };
     }
-    Result<std::shared_ptr<engine::Ticket>> ticket = engine.submit(std::move(job));
-    if (!ticket) {
-      emotion->cancel();
-      return ticket.error();
-    }
-    reply = *std::move(ticket);
+    jobs.push_back(std::move(job));
   }
+  // Both jobs come in at once, so that their prompts share the first steps.
+  MUNIA_ASSIGN_OR_RETURN(const auto tickets, engine.submit_together(std::move(jobs)));
+  const std::shared_ptr<engine::Ticket>& emotion = tickets.front();
+  const std::shared_ptr<engine::Ticket> reply = options.reply ? tickets.back() : nullptr;
   Prediction out;
   Result<Classification> classification = classifier.finish(*emotion);
   if (!classification) {

@@ -27,7 +27,15 @@ struct Classification {
   engine::Timings timings;
 };
 
-/// A task prepared for one model: label tokens and their tree, made once.
+/// How the model is asked for the emotion.
+enum class PromptForm {
+  kSeparate,  // the task's own prompt
+  kShared,    // the reply's prompt, with the task's question behind the text: predict computes the
+              // text once for both
+};
+
+/// A task prepared for one model: label tokens and their tree, made once. What its prompts begin
+/// with stays in the engine's prefix cache as long as a Classifier (or a copy of it) lives.
 class Classifier {
  public:
   /// Errors: a label without tokens, a model without chat template, …
@@ -40,14 +48,19 @@ class Classifier {
   /// One text, submitted at once; finish() it later. For predict and servers.
   Result<std::shared_ptr<engine::Ticket>> submit(std::string_view text) const;
   Result<Classification> finish(engine::Ticket& ticket) const;
+  /// The job of submit(), for submitting it together with others.
+  Result<engine::Job> job(std::string_view text, PromptForm form = PromptForm::kSeparate) const;
   /// The ids that the model is asked with.
-  Result<std::vector<std::int32_t>> prompt_ids(std::string_view text) const;
+  Result<std::vector<std::int32_t>> prompt_ids(std::string_view text,
+                                               PromptForm form = PromptForm::kSeparate) const;
 
  private:
   Classifier(engine::Engine& engine, Task task) : engine_(&engine), task_(std::move(task)) {}
+  void pin_instruction();
   engine::Engine* engine_;
   Task task_;
   std::vector<decode::LabelTokens> label_tokens_;  // [n_labels]
+  engine::PinnedPrefix prefix_;                    // what every prompt begins with
 };
 
 struct PredictOptions {
@@ -55,6 +68,8 @@ struct PredictOptions {
   decode::SamplingParams sampling;  // greedy by default
   std::vector<std::string> stops;
   bool reply = true;
+  PromptForm prompt = PromptForm::kSeparate;  // kShared: one computation of the text for both jobs;
+                                              // needs a chat template
   /// Called once, as soon as the emotion is known (from the calling thread).
   std::function<void(const Classification&)> on_emotion;
   /// Called with each piece of the reply, after on_emotion (from the engine thread).

@@ -27,6 +27,16 @@ constexpr const char* kPromptB =
     "不解释，不扩展，只输出一个单词。\n"
     "用户输入：{text}";
 
+// Behind a text, for predict's shared prompt.
+std::string question_for(const std::vector<Label>& labels) {
+  std::string quoted;
+  for (const Label& label : labels) {
+    quoted += (quoted.empty() ? "\"" : "或\"") + label.texts.front() + "\"";
+  }
+  return "你是一个冷酷的情感分析师。判断以上用户输入，只输出" + quoted +
+         "，不加解释、不加标点、不加空格。";
+}
+
 Task sentiment() {
   Task task;
   task.name = "sentiment";
@@ -34,6 +44,7 @@ Task sentiment() {
   task.system = kPromptA;
   task.user_template = kUserTemplate;
   task.reply_system = kReplySystem;
+  task.question = question_for(task.labels);
   return task;
 }
 
@@ -54,6 +65,7 @@ Task sentiment_3() {
                  {"Negative", {"Negative"}, "😞"}};
   task.user_template = kPromptB;
   task.reply_system = kReplySystem;
+  task.question = question_for(task.labels);
   return task;
 }
 
@@ -156,6 +168,8 @@ Status read_key(const std::string& key, const toml::value& value, const std::str
     task.user_template = std::move(text);
   } else if (key == "reply_system") {
     task.reply_system = std::move(text);
+  } else if (key == "question") {
+    task.question = std::move(text);
   } else if (key == "method") {
     if (text == "score") {
       task.method = Method::kScore;
@@ -167,7 +181,7 @@ Status read_key(const std::string& key, const toml::value& value, const std::str
   } else {
     return at(value, path,
               "unknown key \"" + key +
-                  "\"; a task has name, labels, system, template, reply_system, method");
+                  "\"; a task has name, labels, system, template, reply_system, question, method");
   }
   return {};
 }
@@ -202,6 +216,7 @@ Result<Task> task_from_labels(const std::vector<std::string>& labels,
     quoted += (quoted.empty() ? "\"" : "或\"") + label + "\"";
   }
   MUNIA_RETURN_IF_ERROR(check_labels(task.labels, "labels"));
+  task.question = question_for(task.labels);
   task.system = system.value_or("你是一个冷酷的情感分析师，只输出" + quoted +
                                 "，不加解释、不加标点、不加空格，且必须以中文输出。");
   return task;
@@ -228,6 +243,7 @@ Result<Task> load_task_file(const std::string& path) {
   }
   if (task.name.empty()) return Error{ErrorCode::kInvalidData, path + ": \"name\" is missing"};
   MUNIA_RETURN_IF_ERROR(check_labels(task.labels, path));
+  if (task.question.empty()) task.question = question_for(task.labels);
   return task;
 }
 

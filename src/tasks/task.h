@@ -26,6 +26,7 @@ struct Task {
   std::string user_template;          // with {text}
   bool raw = false;          // true: system + user_template as plain text, no chat template
   std::string reply_system;  // system message of predict's reply
+  std::string question;      // behind the text, in predict's shared prompt
   Method method = Method::kScore;
 };
 

@@ -67,6 +67,11 @@ TEST_F(TaskFile, IsRead) {
   EXPECT_EQ(task.labels[1].texts, (std::vector<std::string>{"愤怒", "生气"}));
   EXPECT_EQ(task.labels[1].emoji, "😠");
   EXPECT_EQ(task.method, Method::kGenerate);
+  EXPECT_NE(task.question.find("\"喜悦\"或\"愤怒\""), std::string::npos);
+  const Task asked = load_task_file(write("name = \"x\"\nlabels = [\"a\", \"b\"]\n"
+                                          "question = \"a or b?\"\n"))
+                         .value_or_throw();
+  EXPECT_EQ(asked.question, "a or b?");
 }
 
 TEST_F(TaskFile, MistakesNameFileLineAndKey) {

@@ -1,0 +1,75 @@
+#include "engine/check_job.h"
+
+#include <algorithm>
+
+namespace munia::engine {
+namespace {
+
+const std::vector<std::int32_t>& prompt_of(const Job& job) {
+  return std::visit([](const auto& j) -> const std::vector<std::int32_t>& { return j.prompt; },
+                    job);
+}
+
+Status check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab_size, const char* what) {
+  if (ids.empty()) {
+    return Error{ErrorCode::kInvalidArgument, std::string("the ") + what + " has no tokens"};
+  }
+  for (const std::int32_t id : ids) {
+    if (id < 0 || id >= vocab_size) {
+      return Error{ErrorCode::kInvalidArgument, "token id " + std::to_string(id) + " in the " +
+                                                    what + " is outside 0 to " +
+                                                    std::to_string(vocab_size - 1)};
+    }
+  }
+  return {};
+}
+
+Status check_fits(std::int64_t n_tokens, std::int64_t context, const std::string& what) {
+  if (n_tokens <= context) return {};
+  return Error{ErrorCode::kLimit, what + " " + std::to_string(n_tokens) +
+                                      " tokens; the context holds " + std::to_string(context) +
+                                      ": shorten the text or raise --context"};
+}
+
+}  // namespace
+
+Status check_job(const Job& job, const ModelBundle& bundle) {
+  const model::ModelConfig& config = bundle.model->config();
+  const std::int64_t context = bundle.model->context();
+  MUNIA_RETURN_IF_ERROR(check_ids(prompt_of(job), config.vocab_size, "prompt"));
+  const auto n_prompt = static_cast<std::int64_t>(prompt_of(job).size());
+  if (const auto* generate = std::get_if<GenerateJob>(&job)) {
+    MUNIA_RETURN_IF_ERROR(decode::validate(generate->sampling, config.vocab_size));
+    const std::int64_t least = generate->prompt_logprobs >= 0 ? 0 : 1;
+    if (generate->max_tokens < least) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "max_tokens is " + std::to_string(generate->max_tokens) +
+                       "; it must be at least " + std::to_string(least)};
+    }
+    if (generate->max_tokens == 0) return check_fits(n_prompt, context, "the prompt takes");
+    return check_fits(n_prompt + 1, context, "the prompt and one new token take");
+  }
+  if (const auto* score = std::get_if<ScoreJob>(&job)) {
+    if (score->continuations.empty()) {
+      return Error{ErrorCode::kInvalidArgument, "there are no continuations to score"};
+    }
+    std::size_t longest = 0;
+    for (const std::vector<std::int32_t>& continuation : score->continuations) {
+      MUNIA_RETURN_IF_ERROR(check_ids(continuation, config.vocab_size, "continuation"));
+      longest = std::max(longest, continuation.size());
+    }
+    // The last token of a continuation is scored, never computed.
+    return check_fits(n_prompt + static_cast<std::int64_t>(longest) - 1, context,
+                      "the prompt and its longest continuation take");
+  }
+  for (const std::int64_t layer : std::get<LogitsJob>(job).tap_layers) {
+    if (layer < 0 || layer > config.n_layers) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          "layer " + std::to_string(layer) + " is outside 0 to " + std::to_string(config.n_layers)};
+    }
+  }
+  return check_fits(n_prompt, context, "the prompt takes");
+}
+
+}  // namespace munia::engine
