@@ -13,8 +13,8 @@ class ThreadPool {
   struct Options {
     int n_threads = 1;          // the calling thread counts as one of them
     std::vector<int> cpus;      // when not empty: thread i is bound to cpus[i % size]
-    std::vector<int> within;    // when not empty, and cpus is: threads stay on these CPUs
     std::int64_t spin_us = 50;  // how long a worker spins for the next operation before it sleeps
+    std::vector<int> within{};  // when not empty, and cpus is: threads stay on these CPUs
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool();
