@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -16,6 +17,10 @@ Spread spread(std::vector<double> values) {
   const double median =
       values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
   return {median, values.front(), values.back()};
+}
+
+double mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 void write_spread(JsonWriter& writer, const std::string& name, const Spread& values) {

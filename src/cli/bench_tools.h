@@ -20,8 +20,9 @@ struct Spread {
   double low = 0;
   double high = 0;
 };
-/// `values` is not empty.
+/// `values` are not empty.
 Spread spread(std::vector<double> values);
+double mean(const std::vector<double>& values);
 /// Fields NAME, NAME_low, NAME_high.
 void write_spread(JsonWriter& writer, const std::string& name, const Spread& values);
 

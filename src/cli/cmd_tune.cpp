@@ -36,12 +36,6 @@ struct Row {
   std::uint64_t peak_bytes = 0;
 };
 
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
 double median(const std::vector<double>& values) { return spread(values).median; }
 
 class Tune {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +43,7 @@ std::string machine_digest() {
 /// Bytes and newest time of the model's files: another model under the same name is another key.
 std::string model_stamp(const std::string& path) {
   std::uintmax_t bytes = 0;
-  std::int64_t newest = 0;
+  std::int64_t newest = INT64_MIN;  // the file clock's times are below 0 today
   const auto add = [&](const fs::path& file) {
     std::error_code error;
     const std::uintmax_t size = fs::file_size(file, error);
