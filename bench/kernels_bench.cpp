@@ -251,6 +251,7 @@ int run(const Options& options) {
     if (!options.type.empty()) continue;
     bench_attention(options, *kernels, 1, 511, 1, limits);
     bench_attention(options, *kernels, 1, 511, 7, limits);
+    bench_attention(options, *kernels, 1, 8191, 1, limits);
     bench_attention(options, *kernels, 1, 8191, 7, limits);
     bench_attention(options, *kernels, 512, 0, 1, limits);
     bench_attention(options, *kernels, 512, 0, 7, limits);
