@@ -1,6 +1,6 @@
 // The settings that all commands share, each with where its value came from: flag > environment >
-// config file > default (between the two: what tune found, tuned.h). The only place that knows their names; reads the environment through a
-// function, so that tests can stand in for it.
+// config file > default (what tune found stands before the default: tuned.h). The only place that
+// knows their names; reads the environment through a function, so that tests can stand in for it.
 #pragma once
 
 #include <array>
