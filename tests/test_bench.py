@@ -47,6 +47,9 @@ def test_positions_beyond_the_model_are_left_out(munia):
     assert result.returncode == 0 and "left out" in result.err
     rows = [json.loads(line) for line in result.out.splitlines()]
     assert [row["position"] for row in rows if row["test"] == "position"] == [32]
+    end = json.loads((QWEN / "config.json").read_text())["max_position_embeddings"]
+    rows = munia.lines("bench", "--positions", f"32,{end}", *FAST)
+    assert [row["position"] for row in rows if row["test"] == "position"] == [32, end - 3]
 
 
 def test_sequences(munia, tmp_path):

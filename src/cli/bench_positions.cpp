@@ -165,9 +165,12 @@ void report_position(const BenchRun& run, std::int64_t position, const Measured&
 }  // namespace
 
 void bench_positions(BenchRun& run, const std::vector<std::int64_t>& wanted) {
+  // Decoding at the very end needs room for its tokens: it then begins so much earlier.
+  const std::int64_t last = run.model().context() - run.n_decode;
   std::vector<std::int64_t> positions;
   for (const std::int64_t position : wanted) {
-    if (position + run.n_decode <= run.model().context()) positions.push_back(position);
+    if (position <= run.model().context() && last > 0)
+      positions.push_back(std::min(position, last));
   }
   if (positions.size() < wanted.size()) {
     print_note(run.context.lang.tr("the model has {} positions; those beyond are left out",
