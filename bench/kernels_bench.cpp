@@ -22,12 +22,6 @@
 #include "kernels/rungs.h"
 #include "kernels/test_data.h"
 
-#if MUNIA_KERNELS_X86
-#include <immintrin.h>
-
-#include "kernels/target_region.h"
-#endif
-
 namespace munia::kernels {
 namespace {
 
@@ -78,84 +72,24 @@ Timing measure(const Options& options, const std::function<void(int)>& job) {
   return {times[times.size() / 2], times[0]};
 }
 
-#if MUNIA_KERNELS_X86
-MUNIA_TARGET_BEGIN("avx512f,avx2,fma")
-/// Chains of FMAs in registers: 12 independent ones hide the latency on every core known.
-float fma_loop_avx512(std::int64_t n) {
-  __m512 acc[12];
-  for (__m512& a : acc) a = _mm512_set1_ps(0.5F);
-  const __m512 x = _mm512_set1_ps(0.999F);
-  for (std::int64_t i = 0; i < n; ++i) {
-    MUNIA_UNROLL
-    for (int j = 0; j < 12; ++j) acc[j] = _mm512_fmadd_ps(acc[j], x, x);
-  }
-  for (const __m512& a : acc) acc[0] = _mm512_add_ps(acc[0], a);
-  return _mm512_cvtss_f32(acc[0]);
-}
-float fma_loop_avx2(std::int64_t n) {
-  __m256 acc[12];
-  for (__m256& a : acc) a = _mm256_set1_ps(0.5F);
-  const __m256 x = _mm256_set1_ps(0.999F);
-  for (std::int64_t i = 0; i < n; ++i) {
-    MUNIA_UNROLL
-    for (int j = 0; j < 12; ++j) acc[j] = _mm256_fmadd_ps(acc[j], x, x);
-  }
-  for (const __m256& a : acc) acc[0] = _mm256_add_ps(acc[0], a);
-  return _mm256_cvtss_f32(acc[0]);
-}
-std::uint64_t read_avx2(const std::byte* data, std::size_t size_bytes) {
-  __m256i sum[4] = {};
-  for (std::size_t i = 0; i < size_bytes; i += 128) {
-    _mm_prefetch(reinterpret_cast<const char*>(data + i + 1024), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(data + i + 1088), _MM_HINT_T0);
-    MUNIA_UNROLL
-    for (int j = 0; j < 4; ++j) {
-      const auto* at =
-          reinterpret_cast<const __m256i*>(data + i + static_cast<std::size_t>(j) * 32);
-      sum[j] = _mm256_add_epi64(sum[j], _mm256_load_si256(at));
-    }
-  }
-  const __m256i all =
-      _mm256_add_epi64(_mm256_add_epi64(sum[0], sum[1]), _mm256_add_epi64(sum[2], sum[3]));
-  return static_cast<std::uint64_t>(_mm256_extract_epi64(all, 0));
-}
-MUNIA_TARGET_END
-#endif
-
-volatile float keep_float;
-volatile std::uint64_t keep_word;
-
 /// FLOP/s of a rung's FMA on all threads; 0 where no loop exists.
 double fma_peak(const Options& options, std::string_view rung) {
-#if MUNIA_KERNELS_X86
   constexpr std::int64_t kLoops = 400000;
-  const bool wide = rung == "avx512";
-  if (rung == "scalar") return 0;
-  const Timing timing = measure(
-      options, [&](int) { keep_float = wide ? fma_loop_avx512(kLoops) : fma_loop_avx2(kLoops); });
-  return 2.0 * 12 * (wide ? 16 : 8) * kLoops * options.n_threads / timing.best;
-#else
-  static_cast<void>(options);
-  static_cast<void>(rung);
-  return 0;
-#endif
+  const double flops = fma_probe(rung, 1) * kLoops;
+  if (flops == 0) return 0;
+  const Timing timing = measure(options, [&](int) { fma_probe(rung, kLoops); });
+  return flops * options.n_threads / timing.best;
 }
 
 double read_bandwidth(const Options& options) {
-#if MUNIA_KERNELS_X86
   constexpr std::size_t kBytes = std::size_t{64} << 20;
   AlignedBuffer buffer(kBytes);
   for (std::size_t i = 0; i < kBytes; i += 64) buffer.data()[i] = std::byte{1};
-  const auto n = static_cast<std::size_t>(options.n_threads);
+  const std::size_t share = kBytes / static_cast<std::size_t>(options.n_threads) / 128 * 128;
   const Timing timing = measure(options, [&](int thread) {
-    keep_word = read_avx2(buffer.data() + kBytes / n / 128 * 128 * static_cast<std::size_t>(thread),
-                          kBytes / n / 128 * 128);
+    read_probe(buffer.data() + share * static_cast<std::size_t>(thread), share);
   });
   return static_cast<double>(kBytes) / timing.best;
-#else
-  static_cast<void>(options);
-  return 0;
-#endif
 }
 
 struct Limits {
@@ -279,9 +213,6 @@ void bench_small(const Options& options, const Kernels& kernels) {
   report("silu_mul", kValues,
          [&](int) { kernels.silu_mul(x.data(), other.data(), kRows * kDim, out.data()); });
   report("rope", kValues, [&](int) { kernels.rope(out.data(), kRows * kDim / 64, 64, x.data()); });
-  report("log_sum_exp", kValues, [&](int) {
-    keep_float = static_cast<float>(kernels.log_sum_exp(x.data(), kRows * kDim));
-  });
 }
 
 void bench_pack(const Options& options) {
@@ -320,6 +251,7 @@ int run(const Options& options) {
     if (!options.type.empty()) continue;
     bench_attention(options, *kernels, 1, 511, 1, limits);
     bench_attention(options, *kernels, 1, 511, 7, limits);
+    bench_attention(options, *kernels, 1, 8191, 1, limits);
     bench_attention(options, *kernels, 1, 8191, 7, limits);
     bench_attention(options, *kernels, 512, 0, 1, limits);
     bench_attention(options, *kernels, 512, 0, 7, limits);

@@ -307,12 +307,14 @@ def test_chat_ctrl_c_stops_the_reply_only(munia):
 
 def test_bench(munia):
     rows = munia.lines("bench", "-p", "8,20", "-n", "4", "-r", "2", "--json")
-    assert [row["test"] for row in rows] == ["prefill", "prefill", "decode", "summary"]
-    assert all(row["tokens_per_second"] > 0 for row in rows[:3])
-    assert re.fullmatch("[0-9a-f]{64}", rows[3]["logits_hash"])
-    assert rows[3]["peak_memory_bytes"] > 0
+    assert [row["test"] for row in rows] == ["limits", "prefill", "prefill", "decode", "summary"]
+    assert all(row["tokens_per_second"] > 0 for row in rows[1:4])
+    assert rows[0]["read_gbyte_per_second"] > 0 and rows[0]["read_4k_gbyte_per_second"] > 0
+    assert rows[1]["percent_of_fma_peak"] > 0 and rows[3]["percent_of_read_bandwidth"] > 0
+    assert re.fullmatch("[0-9a-f]{64}", rows[4]["logits_hash"])
+    assert rows[4]["peak_memory_bytes"] > 0
     again = munia.lines("bench", "-p", "8,20", "-n", "0", "-r", "1", "--json", "--threads", "1")
-    assert again[-1]["logits_hash"] == rows[3]["logits_hash"]
+    assert again[-1]["logits_hash"] == rows[4]["logits_hash"]
 
 
 def test_doctor(munia):
@@ -382,7 +384,7 @@ def test_version_and_help(munia):
     assert re.fullmatch(r"munia \d+\.\d+\.\d+\n", result.out)
     text = munia.run("--help", model=False).out
     for command in ("predict", "classify", "chat", "generate", "tokenize", "detokenize", "render",
-                    "score", "logits", "bench", "doctor", "eval", "config", "pull", "models", "rm"):
+                    "score", "logits", "bench", "tune", "doctor", "eval", "config", "pull", "models", "rm"):
         assert re.search(rf"^\s+{command}\s", text, re.M), command
     assert "Common flags" in munia.run("predict", "--help", model=False).out
 

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <memory>
@@ -39,13 +40,17 @@ std::vector<int> affinity_cpus() {
   return cpus;
 }
 
-int bind_thread(pthread_t thread, int cpu) {
-  if (cpu < 0 || cpu >= kMaxCpus) return EINVAL;
-  const CpuSet set(CPU_ALLOC(cpu + 1));
+int bind_thread(pthread_t thread, int cpu) { return bind_thread(thread, std::vector<int>{cpu}); }
+
+int bind_thread(pthread_t thread, const std::vector<int>& cpus) {
+  if (cpus.empty()) return EINVAL;
+  const auto [lowest, highest] = std::minmax_element(cpus.begin(), cpus.end());
+  if (*lowest < 0 || *highest >= kMaxCpus) return EINVAL;
+  const CpuSet set(CPU_ALLOC(*highest + 1));
   if (!set) return ENOMEM;
-  const std::size_t size_bytes = CPU_ALLOC_SIZE(cpu + 1);
+  const std::size_t size_bytes = CPU_ALLOC_SIZE(*highest + 1);
   CPU_ZERO_S(size_bytes, set.get());
-  CPU_SET_S(cpu, size_bytes, set.get());
+  for (const int cpu : cpus) CPU_SET_S(cpu, size_bytes, set.get());
   return pthread_setaffinity_np(thread, size_bytes, set.get());
 }
 

@@ -10,8 +10,9 @@ namespace munia {
 
 /// The calling thread's affinity mask, ascending. Empty when the system does not tell.
 std::vector<int> affinity_cpus();
-/// Binds `thread` to `cpu` alone; 0 or an errno value.
+/// Binds `thread` to `cpu` alone, or to any of `cpus`; 0 or an errno value.
 int bind_thread(pthread_t thread, int cpu);
+int bind_thread(pthread_t thread, const std::vector<int>& cpus);
 /// "0,2-3" for {0, 2, 3}; `cpus` ascending.
 std::string format_cpu_list(const std::vector<int>& cpus);
 

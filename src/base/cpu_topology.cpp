@@ -7,6 +7,7 @@
 // of `taskset`. Two to four small numbers per allowed CPU are all that is needed here.
 #include "base/cpu_topology.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -176,10 +178,71 @@ std::string counted(std::size_t n, const std::string& noun) {
   return std::to_string(n) + ' ' + noun + (n == 1 ? "" : "s");
 }
 
+// The CPUs among `cpus` of the fastest kind. Empty where all are of one kind, or nothing tells.
+// Intel's hybrids have a list for each kind, ARM a capacity for each CPU.
+std::vector<int> fast_cpus(const std::vector<int>& cpus, const std::string& sysfs_root) {
+  std::vector<int> fast;
+  const auto performance = read_text(sysfs_root + "/devices/cpu_core/cpus");
+  if (performance && read_text(sysfs_root + "/devices/cpu_atom/cpus")) {
+    const std::vector<int> list = parse_cpu_list(*performance);
+    std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(fast),
+                 [&](int cpu) { return std::find(list.begin(), list.end(), cpu) != list.end(); });
+  } else {
+    std::vector<std::int64_t> capacities;
+    for (const int cpu : cpus) {
+      const auto capacity = read_integer(sysfs_root + "/devices/system/cpu/cpu" +
+                                         std::to_string(cpu) + "/cpu_capacity");
+      if (!capacity) return {};
+      capacities.push_back(*capacity);
+    }
+    for (std::size_t i = 0; i < cpus.size(); ++i) {
+      // Cores of one kind differ by some percent on some chips, kinds by a half and more.
+      const auto most = *std::max_element(capacities.begin(), capacities.end());
+      if (capacities[i] * 4 >= most * 3) fast.push_back(cpus[i]);
+    }
+  }
+  return fast.size() == cpus.size() ? std::vector<int>{} : fast;
+}
+
+struct Nodes {
+  int n_used = 1;           // nodes that hold some of the CPUs
+  std::vector<int> chosen;  // with several: the CPUs of the largest; of equal ones, `here`'s node
+};
+
+Nodes read_nodes(const std::vector<int>& cpus, const std::string& sysfs_root, int here) {
+  const std::string directory = sysfs_root + "/devices/system/node";
+  const auto online = read_text(directory + "/online");
+  Nodes nodes;
+  if (!online) return nodes;
+  nodes.n_used = 0;
+  for (const int node : parse_cpu_list(*online)) {
+    const auto text = read_text(directory + "/node" + std::to_string(node) + "/cpulist");
+    const std::vector<int> list = text ? parse_cpu_list(*text) : std::vector<int>{};
+    std::vector<int> inside;
+    std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(inside),
+                 [&](int cpu) { return std::find(list.begin(), list.end(), cpu) != list.end(); });
+    if (inside.empty()) continue;  // memory only, or not ours
+    ++nodes.n_used;
+    const bool is_here = std::find(inside.begin(), inside.end(), here) != inside.end();
+    if (inside.size() > nodes.chosen.size() || (inside.size() == nodes.chosen.size() && is_here)) {
+      nodes.chosen = std::move(inside);
+    }
+  }
+  if (nodes.n_used < 2) return {};
+  return nodes;
+}
+
 std::string describe(const CpuTopology& topology, bool cores_known, const Quota& quota) {
   std::string text = counted(static_cast<std::size_t>(topology.n_threads), "thread") + ": ";
   const std::string allowed =
       counted(std::max<std::size_t>(topology.allowed_cpus.size(), 1), "allowed CPU");
+  if (topology.n_nodes > 1) {
+    text += "one of " + std::to_string(topology.n_nodes) + " memory nodes, CPUs " +
+            format_cpu_list(topology.node_cpus) + "; ";
+  }
+  if (topology.n_fast_cores < topology.n_physical_cores) {
+    text += counted(static_cast<std::size_t>(topology.n_fast_cores), "fast core") + " among ";
+  }
   if (cores_known) {
     text += counted(static_cast<std::size_t>(topology.n_physical_cores), "physical core") + " of " +
             allowed;
@@ -228,12 +291,42 @@ CpuTopology cpu_topology_of(std::vector<int> allowed_cpus, const std::string& cg
   const Quota quota = read_quota(cgroup_root, proc_self_cgroup);
   topology.quota_cpus = quota.cpus;
 
-  topology.n_threads = topology.n_physical_cores;
+  const auto cores_of = [&](const std::vector<int>& cpus) {
+    return cores_known ? count_cores(cpus, sysfs_root).value_or(static_cast<int>(cpus.size()))
+                       : static_cast<int>(cpus.size());
+  };
+  const std::vector<int> fast = fast_cpus(topology.allowed_cpus, sysfs_root);
+  topology.n_fast_cores = fast.empty() ? topology.n_physical_cores : cores_of(fast);
+  const Nodes nodes = read_nodes(topology.allowed_cpus, sysfs_root, sched_getcpu());
+  topology.n_nodes = nodes.n_used;
+  topology.node_cpus = nodes.chosen;
+
+  topology.n_threads = topology.n_fast_cores;
+  if (!nodes.chosen.empty()) {
+    const std::vector<int> fast_here = fast_cpus(nodes.chosen, sysfs_root);
+    topology.n_threads = cores_of(fast_here.empty() ? nodes.chosen : fast_here);
+  }
   if (quota.cpus && *quota.cpus < topology.n_threads) {
     topology.n_threads = std::max(1, static_cast<int>(*quota.cpus));  // a quota is positive
   }
   topology.reason = describe(topology, cores_known, quota);
   return topology;
+}
+
+std::vector<int> thread_counts_to_try(const CpuTopology& topology) {
+  int most = std::max(1, topology.n_physical_cores);
+  if (topology.quota_cpus && *topology.quota_cpus < most) {
+    most = std::max(1, static_cast<int>(*topology.quota_cpus));
+  }
+  std::vector<int> counts;
+  int step = 1;
+  for (int n = 1; n < most; n += step) {
+    counts.push_back(n);
+    // 8, 12, 16, 24, 32, 48, 64, …: half of the last power of two at a time
+    if (n >= 8 && (n & (n - 1)) == 0) step = n / 2;
+  }
+  counts.push_back(most);
+  return counts;
 }
 
 CpuTopology detect_cpu_topology(const std::string& cgroup_root, const std::string& proc_self_cgroup,

@@ -171,6 +171,83 @@ TEST_F(CpuTopologyTest, CountsTwelvePackagesOfOneCore) {
   EXPECT_EQ(t.n_threads, 12);
 }
 
+// demands.md row 3: 6 P cores of two threads and 8 E cores, as Intel's hybrids show themselves.
+TEST_F(CpuTopologyTest, CountsTheFastCoresOfAHybrid) {
+  self_cgroup("0::/\n");
+  for (int i = 0; i < 12; ++i) {
+    cpu(i, 0, i / 2 * 4, std::to_string(i / 2 * 2) + "-" + std::to_string(i / 2 * 2 + 1));
+  }
+  for (int i = 12; i < 20; ++i) cpu(i, 0, 24 + i, std::to_string(i));
+  write("sys/devices/cpu_core/cpus", "0-11\n");
+  write("sys/devices/cpu_atom/cpus", "12-19\n");
+  const CpuTopology t = topology(first_cpus(20));
+  EXPECT_EQ(t.n_physical_cores, 14);
+  EXPECT_EQ(t.n_fast_cores, 6);
+  EXPECT_EQ(t.n_threads, 6);
+  EXPECT_EQ(t.reason,
+            "6 threads: 6 fast cores among 14 physical cores of 20 allowed CPUs, no quota");
+  EXPECT_EQ(thread_counts_to_try(t), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 12, 14}));
+  EXPECT_EQ(topology({12, 13, 14}).n_threads, 3);  // a mask of E cores alone is all one kind
+  EXPECT_EQ(topology({0, 1, 12, 13}).n_threads, 1);
+}
+
+TEST_F(CpuTopologyTest, CountsTheFastCoresByCapacity) {
+  self_cgroup("0::/\n");
+  const int capacities[] = {381, 381, 381, 381, 1009, 1009, 1024, 1024};
+  for (int i = 0; i < 8; ++i) {
+    cpu(i, 0, i);
+    write("sys/devices/system/cpu/cpu" + std::to_string(i) + "/cpu_capacity",
+          std::to_string(capacities[i]) + "\n");
+  }
+  EXPECT_EQ(topology(first_cpus(8)).n_fast_cores, 4);
+  EXPECT_EQ(topology(first_cpus(8)).n_threads, 4);
+  EXPECT_EQ(topology(first_cpus(4)).n_threads, 4);
+}
+
+// demands.md row 4: two sockets whose CPU numbers interleave; a small model stays on one.
+TEST_F(CpuTopologyTest, StaysOnOneOfSeveralNodes) {
+  self_cgroup("0::/\n");
+  for (int i = 0; i < 16; ++i) cpu(i, i % 2, i / 2, std::to_string(i));
+  write("sys/devices/system/node/online", "0-2\n");
+  write("sys/devices/system/node/node0/cpulist", "0,2,4,6,8,10,12,14\n");
+  write("sys/devices/system/node/node1/cpulist", "1,3,5,7,9,11,13,15\n");
+  write("sys/devices/system/node/node2/cpulist", "\n");  // memory without CPUs
+  const CpuTopology t = topology(first_cpus(16));
+  EXPECT_EQ(t.n_nodes, 2);
+  EXPECT_EQ(t.n_physical_cores, 16);
+  EXPECT_EQ(t.n_threads, 8);
+  ASSERT_EQ(t.node_cpus.size(), 8U);
+  for (const int c : t.node_cpus) EXPECT_EQ(c % 2, t.node_cpus[0] % 2);
+  EXPECT_NE(t.reason.find("8 threads: one of 2 memory nodes, CPUs "), t.reason.npos) << t.reason;
+  EXPECT_EQ(thread_counts_to_try(t).back(), 16);
+
+  const CpuTopology uneven = topology({0, 1, 3, 5});  // the mask leaves more of node 1
+  EXPECT_EQ(uneven.node_cpus, (std::vector<int>{1, 3, 5}));
+  EXPECT_EQ(uneven.n_threads, 3);
+  const CpuTopology one = topology({1, 3, 5, 7});
+  EXPECT_EQ(one.n_nodes, 1);
+  EXPECT_TRUE(one.node_cpus.empty());
+  EXPECT_EQ(one.n_threads, 4);
+}
+
+TEST_F(CpuTopologyTest, TriesNoMoreThreadsThanQuotaAndMaskAllow) {
+  self_cgroup("0::/\n");
+  write("cgroup/cpu.max", "150000 100000\n");
+  for (int i = 0; i < 4; ++i) cpu(i, 0, i);
+  const CpuTopology t = topology(first_cpus(4));
+  EXPECT_EQ(t.quota_cpus, 1.5);
+  EXPECT_EQ(t.n_threads, 1);
+  EXPECT_EQ(t.reason, "1 thread: 4 physical cores of 4 allowed CPUs, a quota of 1.5 CPUs");
+  EXPECT_EQ(thread_counts_to_try(t), std::vector<int>{1});
+  write("cgroup/cpu.max", "max 100000\n");
+  EXPECT_EQ(thread_counts_to_try(topology({2})), std::vector<int>{1});
+  EXPECT_EQ(thread_counts_to_try(topology(first_cpus(4))), (std::vector<int>{1, 2, 3, 4}));
+  CpuTopology large;
+  large.n_physical_cores = 96;
+  EXPECT_EQ(thread_counts_to_try(large),
+            (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64, 96}));
+}
+
 // demands.md row 7: small and middle machines, with and without hyper-threads.
 TEST_F(CpuTopologyTest, CountsCoresNotHyperThreads) {
   self_cgroup("0::/\n");

@@ -97,6 +97,8 @@ struct ThreadPool::State {
   // Written only on the way to sleep and back.
   alignas(kCacheLine) Futex wake_word{0};
   std::atomic<int> n_sleeping{0};
+  std::atomic<int> n_active{1};  // threads from this index on are parked
+  Futex park_word{0};
   std::atomic<bool> stopping{false};
 
   std::atomic<bool> running{false};  // only to notice misuse
@@ -110,6 +112,7 @@ struct ThreadPool::State {
   void stop();
   void work(int thread_index);
   void await_new_epoch(std::uint32_t seen);
+  void park_unless_active(int thread_index);
   void await_empty();
   void run_chunks(int thread_index) noexcept;
   void bind_caller();
@@ -143,6 +146,15 @@ void ThreadPool::State::await_new_epoch(std::uint32_t seen) {
     futex_wait(wake_word, word);
   }
   n_sleeping.fetch_sub(1);
+}
+
+// Parked threads are woken by use_threads() and stop() alone, so operations never pay for them.
+void ThreadPool::State::park_unless_active(int thread_index) {
+  for (;;) {
+    const std::uint32_t word = park_word.load();
+    if (thread_index < n_active.load() || stopping.load()) return;
+    futex_wait(park_word, word);
+  }
 }
 
 void ThreadPool::State::await_empty() {
@@ -185,10 +197,15 @@ void ThreadPool::State::work(int thread_index) {
     const std::uint32_t now = state.load(std::memory_order_acquire);
     if (stopping.load(std::memory_order_acquire)) return;
     seen = now & kEpochMask;
+    if (thread_index >= n_active.load(std::memory_order_acquire)) {
+      park_unless_active(thread_index);
+      spin = false;
+      continue;
+    }
     spin = true;
     if ((now & kOpen) == 0) continue;
     const std::uint32_t entered = state.fetch_add(1, std::memory_order_acq_rel);
-    if ((entered & kOpen) != 0) {
+    if ((entered & kOpen) != 0 && thread_index < n_active.load(std::memory_order_acquire)) {
       seen = entered & kEpochMask;
       run_chunks(thread_index);
     }
@@ -199,9 +216,12 @@ void ThreadPool::State::work(int thread_index) {
 
 void ThreadPool::State::start() {
   const std::vector<int> allowed = affinity_cpus();
-  std::vector<int> cpus = options.cpus.empty() ? allowed : options.cpus;
+  std::vector<int> cpus = allowed;
+  if (!options.within.empty()) cpus = options.within;
+  if (!options.cpus.empty()) cpus = options.cpus;
   std::sort(cpus.begin(), cpus.end());
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
+  n_active.store(options.n_threads);
   oversubscribed = !cpus.empty() && static_cast<std::size_t>(options.n_threads) > cpus.size();
   for (const int cpu : options.cpus) {
     if (!std::binary_search(allowed.begin(), allowed.end(), cpu)) {
@@ -217,7 +237,11 @@ void ThreadPool::State::start() {
       workers.emplace_back([this, i] { work(i); });
       const pthread_t thread = workers.back().native_handle();
       pthread_setname_np(thread, ("munia-" + std::to_string(i)).c_str());
-      if (options.cpus.empty()) continue;
+      if (options.cpus.empty()) {
+        // Refusal costs speed alone.
+        if (!options.within.empty()) (void)bind_thread(thread, options.within);
+        continue;
+      }
       const int cpu = options.cpus[static_cast<std::size_t>(i) % options.cpus.size()];
       if (const int code = bind_thread(thread, cpu); code != 0) {
         throw LoadError(
@@ -242,6 +266,8 @@ void ThreadPool::State::stop() {
   state.fetch_add(kEpochUnit);
   wake_word.fetch_add(1);
   futex_wake(wake_word, INT_MAX);
+  park_word.fetch_add(1);
+  futex_wake(park_word, INT_MAX);
   for (std::thread& worker : workers) worker.join();
   workers.clear();
 }
@@ -250,7 +276,11 @@ void ThreadPool::State::stop() {
 void ThreadPool::State::bind_caller() {
   const pthread_t self = pthread_self();
   if (caller_bound && pthread_equal(bound_caller, self)) return;
-  (void)bind_thread(self, options.cpus[0]);
+  if (options.cpus.empty()) {
+    (void)bind_thread(self, options.within);
+  } else {
+    (void)bind_thread(self, options.cpus[0]);
+  }
   caller_bound = true;
   bound_caller = self;
 }
@@ -270,13 +300,22 @@ ThreadPool::~ThreadPool() { state_->stop(); }
 
 int ThreadPool::n_threads() const { return state_->options.n_threads; }
 
+void ThreadPool::use_threads(int n) {
+  State& s = *state_;
+  MUNIA_CHECK(n >= 1 && n <= s.options.n_threads);
+  MUNIA_CHECK(!s.running.load(std::memory_order_relaxed));
+  if (s.n_active.exchange(n) >= n) return;
+  s.park_word.fetch_add(1);
+  futex_wake(s.park_word, INT_MAX);
+}
+
 void ThreadPool::run(std::int64_t n_items, std::int64_t grain, const void* body,
                      RangeFunction function) {
   if (n_items <= 0) return;
   MUNIA_CHECK(grain >= 1);
   State& s = *state_;
   MUNIA_CHECK(!s.running.load(std::memory_order_relaxed));  // two callers, or a body that calls
-  if (!s.options.cpus.empty()) s.bind_caller();
+  if (!s.options.cpus.empty() || !s.options.within.empty()) s.bind_caller();
   const std::int64_t n_chunks = (n_items - 1) / grain + 1;
   // The fields are free: the last operation ended with nobody inside, and who comes in while it is
   // closed reads none of them.
@@ -287,7 +326,7 @@ void ThreadPool::run(std::int64_t n_items, std::int64_t grain, const void* body,
   s.body = body;
   s.function = function;
   s.running.store(true, std::memory_order_relaxed);
-  if (s.workers.empty() || n_chunks == 1) {
+  if (s.n_active.load(std::memory_order_relaxed) == 1 || n_chunks == 1) {
     s.run_chunks(0);
     s.running.store(false, std::memory_order_relaxed);
     return;

@@ -14,6 +14,7 @@ class ThreadPool {
     int n_threads = 1;          // the calling thread counts as one of them
     std::vector<int> cpus;      // when not empty: thread i is bound to cpus[i % size]
     std::int64_t spin_us = 50;  // how long a worker spins for the next operation before it sleeps
+    std::vector<int> within{};  // when not empty, and cpus is: threads stay on these CPUs
   };
   explicit ThreadPool(const Options& options);
   ~ThreadPool();
@@ -21,6 +22,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int n_threads() const;
+  /// From the next operation on, only threads 0 to n - 1 take part (n from 1 to n_threads()); the
+  /// others sleep. For work that more threads make slower, such as decoding. Not while one runs.
+  void use_threads(int n);
 
   /// Calls body(begin, end, thread_index) for disjoint ranges that cover [0, n_items), in chunks of
   /// `grain` items handed out dynamically, and returns when all are done. The caller takes part.

@@ -194,6 +194,33 @@ TEST(ThreadPool, UsesNoCpuWhenIdleAndWakesAfterwards) {
   expect_all_threads_meet(pool);
 }
 
+// demands.md row 3: prefill and decode may use different numbers of threads of one pool.
+TEST(ThreadPool, UsesAsManyThreadsAsAsked) {
+  for (const std::int64_t spin_us : {0, 50}) {
+    ThreadPool pool(options_of(6, spin_us));
+    for (int repeat = 0; repeat < 40; ++repeat) {
+      const int n_used = 1 + repeat * 5 % 6;
+      pool.use_threads(n_used);
+      std::vector<int> times(20, 0);
+      std::atomic<bool> inside{true};
+      pool.parallel_for(20, 1, [&](std::int64_t begin, std::int64_t, int thread) {
+        if (thread < 0 || thread >= n_used) inside = false;
+        ++times[static_cast<std::size_t>(begin)];
+        std::this_thread::sleep_for(std::chrono::microseconds(100));  // lets all others come
+      });
+      EXPECT_TRUE(inside) << n_used;
+      EXPECT_EQ(times, std::vector<int>(20, 1));
+    }
+    pool.use_threads(2);
+    const std::int64_t before_us = process_cpu_us();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_LT(process_cpu_us() - before_us, 20000);  // parked threads burn nothing
+    pool.use_threads(6);
+    expect_all_threads_meet(pool);
+    pool.use_threads(3);  // and it is destroyed with threads parked
+  }
+}
+
 // The caller, too, must not burn CPU while it waits for a worker that blocks.
 TEST(ThreadPool, WaitingCallerSleeps) {
   ThreadPool pool(options_of(2));
@@ -241,6 +268,24 @@ TEST(ThreadPool, BindsThreadsToTheGivenCpus) {
     EXPECT_EQ(masks[0], std::vector<int>{allowed.back()});
     EXPECT_EQ(masks[1], std::vector<int>{allowed.front()});
     EXPECT_EQ(masks[2], std::vector<int>{allowed.back()});
+  }).join();
+}
+
+// demands.md row 4: threads of a machine with several memory nodes stay on one of them.
+TEST(ThreadPool, KeepsThreadsWithinTheGivenCpus) {
+  const std::vector<int> allowed = affinity_cpus();
+  std::thread([&allowed] {
+    auto options = options_of(3);
+    options.within = {allowed.front()};
+    ThreadPool pool(options);
+    std::vector<std::vector<int>> masks(3);
+    std::atomic<int> n_inside{0};
+    pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int thread) {
+      masks[static_cast<std::size_t>(thread)] = affinity_cpus();
+      ++n_inside;
+      while (n_inside < 3) std::this_thread::yield();
+    });
+    for (const std::vector<int>& mask : masks) EXPECT_EQ(mask, options.within);
   }).join();
 }
 

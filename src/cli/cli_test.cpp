@@ -12,9 +12,11 @@
 #include "cli/input.h"
 #include "cli/json_writer.h"
 #include "cli/label_statistics.h"
+#include "cli/machine_limits.h"
 #include "cli/self_check.h"
 #include "cli/settings.h"
 #include "cli/system_info.h"
+#include "cli/tuned.h"
 
 namespace munia::cli {
 namespace {
@@ -119,6 +121,7 @@ TEST(SettingsTest, BadValuesFail) {
   const auto environment = environment_of({});
   for (const auto& [key, value] : std::map<std::string, std::string>{{"threads", "0"},
                                                                      {"threads", "x"},
+                                                                     {"decode_threads", "0"},
                                                                      {"cpus", "a"},
                                                                      {"context", "-1"},
                                                                      {"max_memory", "2Q"},
@@ -186,6 +189,103 @@ TEST(SystemInfoTest, CgroupsOfBothVersions) {
   EXPECT_EQ(v1.memory_limit_bytes, 500000U);
   EXPECT_FALSE(read_cgroup((root / "none").string(), (root / "none").string()).memory_limit_bytes);
   fs::remove_all(root);
+}
+
+TEST(TunedTest, AnEntryMustFitInEveryPart) {
+  namespace fs = std::filesystem;
+  const fs::path directory = fs::path(testing::TempDir()) / "munia_tuned_test";
+  fs::remove_all(directory);
+  const std::string path = (directory / "tuned.json").string();
+  const TunedKey key{"machine", "/models/a", "10:20", "0-3", "none", "avx2"};
+  const Context context;
+  EXPECT_FALSE(find_tuned(path, key));
+  store_tuned(path, key, {4, 2}, context);
+  ASSERT_TRUE(find_tuned(path, key));
+  EXPECT_EQ(find_tuned(path, key)->threads, 4);
+  EXPECT_EQ(find_tuned(path, key)->decode_threads, 2);
+  for (std::string TunedKey::*part : {&TunedKey::machine, &TunedKey::model, &TunedKey::stamp,
+                                      &TunedKey::cpus, &TunedKey::quota, &TunedKey::isa}) {
+    TunedKey other = key;
+    other.*part += "x";
+    EXPECT_FALSE(find_tuned(path, other));
+  }
+  TunedKey other = key;
+  other.cpus = "1";
+  store_tuned(path, other, {1, 1}, context);
+  other.stamp = "11:21";  // the same model's files changed: the old entry goes
+  store_tuned(path, other, {3, 3}, context);
+  EXPECT_EQ(find_tuned(path, other)->threads, 3);
+  EXPECT_EQ(find_tuned(path, key)->threads, 4);
+  other.stamp = "10:20";
+  EXPECT_FALSE(find_tuned(path, other));
+  for (int i = 0; i < 100; ++i) {  // bounded
+    other.model = std::to_string(i);
+    store_tuned(path, other, {1, 1}, context);
+  }
+  EXPECT_LT(fs::file_size(path), 64U * 200U);
+  EXPECT_TRUE(find_tuned(path, other));
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory), fs::directory_iterator()), 1);
+  fs::remove_all(directory);
+}
+
+TEST(TunedTest, DamagedFilesHoldNothing) {
+  const std::string path = testing::TempDir() + "munia_tuned_damaged.json";
+  const TunedKey key{"m", "a", "s", "0", "none", "avx2"};
+  const std::string parts =
+      R"("machine":"m","model":"a","stamp":"s","cpus":"0","quota":"none","isa":"avx2",)";
+  const auto found = [&](const std::string& content) {
+    std::ofstream(path) << content;
+    return find_tuned(path, key).has_value();
+  };
+  EXPECT_TRUE(found("{\"entries\":[{" + parts + R"("threads":2,"decode_threads":1}]})"));
+  for (const char* counts :
+       {R"("threads":0,"decode_threads":1)", R"("threads":1)", R"("threads":2,"decode_threads":3)",
+        R"("threads":"2")", R"("threads":1e9,"decode_threads":1)",
+        R"("threads":99999,"decode_threads":1)"}) {
+    EXPECT_FALSE(found("{\"entries\":[{" + parts + counts + "}]}")) << counts;
+  }
+  for (const char* content : {"", "{", "[]", "{\"entries\":3}", "{\"entries\":[3]}", "\xFF"}) {
+    EXPECT_FALSE(found(content)) << content;
+  }
+  std::filesystem::remove(path);
+}
+
+// demands.md row 3: prompts gain from every core, replies stop gaining where memory is the bound.
+TEST(TunedTest, PicksTheFewestThreadsThatAreAsGood) {
+  const TunedThreads picked =
+      pick_threads({{1, 100, 20}, {2, 195, 33}, {4, 380, 36}, {8, 600, 36.5}});
+  EXPECT_EQ(picked.threads, 8);
+  EXPECT_EQ(picked.decode_threads, 4);
+  const TunedThreads wild = pick_threads({{1, 100, 20}, {2, 190, 30}, {8, 120, 10}});
+  EXPECT_EQ(wild.threads, 2);
+  EXPECT_EQ(wild.decode_threads, 2);
+  EXPECT_EQ(pick_threads({{1, 5, 5}}).threads, 1);
+  EXPECT_EQ(pick_threads({{1, 100, 20}, {2, 100, 30}}).threads, 2);
+}
+
+TEST(SystemInfoTest, OfThisProcess) {
+  const double before = process_cpu_seconds();
+  EXPECT_GE(process_cpu_seconds(), before);
+  ASSERT_TRUE(free_memory_bytes());
+  EXPECT_GT(*free_memory_bytes(), 1U << 20);
+  EXPECT_GT(anonymous_memory_bytes().value_or(0), 0U);
+  if (reset_peak_memory()) {
+    const auto low = peak_memory_bytes();
+    std::vector<char> large(std::size_t{64} << 20, 1);
+    EXPECT_GT(peak_memory_bytes().value_or(0), low.value_or(0) + (std::size_t{60} << 20));
+    EXPECT_EQ(large.back(), 1);
+  }
+}
+
+TEST(MachineLimitsTest, AreMeasured) {
+  ThreadPool pool({1, {}, 50});
+  const std::string rung = kernels::select_kernels("")->name;
+  const MachineLimits limits = measure_limits(rung, pool, std::size_t{8} << 20);
+  EXPECT_EQ(limits.flops > 0, rung != "scalar");
+  EXPECT_GT(limits.huge_bytes, 0);
+  EXPECT_GT(limits.small_bytes, 0);
+  EXPECT_EQ(limits.footprint, std::size_t{8} << 20);
+  EXPECT_EQ(measure_limits("scalar", pool, 0).flops, 0);
 }
 
 TEST(SelfTest, EveryRungEqualsScalar) {

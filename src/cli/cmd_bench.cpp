@@ -1,212 +1,139 @@
-// munia bench: tokens a second of prefill and decode with the bytes and operations behind them,
-// load time, peak memory, and a hash of the logits that says whether the arithmetic is the same.
-// Prompts are seeded random ids, another one for each repetition, so that no cache helps.
-#include <algorithm>
+// munia bench: speed with its share of what this machine can do, load time, peak memory, and a hash
+// of the logits that says whether the arithmetic is the same. --positions, --sequences and --ladder
+// are measurements of their own (bench_modes.h). Prompts are seeded random ids, another one for
+// each repetition, so that no cache helps.
 #include <memory>
-#include <random>
-#include <sstream>
 #include <utility>
 
-#include "base/sha256.h"
+#include "cli/bench_modes.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
-#include "cli/session.h"
 #include "cli/system_info.h"
 
 namespace munia::cli {
 namespace {
 
-constexpr std::int64_t kDecodePromptTokens = 16;
+constexpr std::int64_t kMostPositions = 1 << 20;
+constexpr std::int64_t kMostSequences = 32;  // rows of logits in a step of the engine
 
 struct BenchFlags {
   std::string prompts = "64,512";
+  std::string positions;
+  std::string sequences;
+  bool ladder = false;
   std::int64_t n_decode = 32;
   std::int64_t repetitions = 5;
   std::int64_t seed = 1;
+  std::string plot;
 };
 
-struct Spread {
-  double median = 0;
-  double low = 0;
-  double high = 0;
+struct Lists {
+  std::vector<std::int64_t> prompts;
+  std::vector<std::int64_t> positions;  // empty: not measured
+  std::vector<std::int64_t> sequences;
 };
 
-Spread spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  const double median =
-      values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-  return {median, values.front(), values.back()};
+Lists parse_lists(const Context& context, const BenchFlags& flags) {
+  Lists lists;
+  lists.prompts = parse_numbers(context, "-p", flags.prompts, kMostPositions);
+  if (!flags.positions.empty()) {
+    lists.positions = parse_numbers(context, "--positions", flags.positions, kMostPositions);
+  }
+  if (!flags.sequences.empty()) {
+    lists.sequences = parse_numbers(context, "--sequences", flags.sequences, kMostSequences);
+  }
+  return lists;
 }
 
-/// What one token costs, attention left out: it depends on the length.
-struct TokenCost {
-  double flops = 0;  // one multiply-add is two; without the head
-  double bytes = 0;  // weights that decoding one token reads, the head (or its copy) included
-};
-
-TokenCost token_cost(const model::Model& model) {
-  const model::Weights& weights = model.weights();
-  TokenCost cost;
-  const auto bytes_of = [](const kernels::PackedMatrix& w) {
-    return static_cast<double>(w.n_panels()) * static_cast<double>(w.panel_bytes);
-  };
-  for (const model::LayerWeights& layer : weights.layers) {
-    for (const model::Linear* linear :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      cost.flops +=
-          2 * static_cast<double>(linear->w.n_rows) * static_cast<double>(linear->w.n_cols);
-      cost.bytes += bytes_of(linear->w);
-    }
-  }
-  const std::size_t screen_bytes = model.head_screen().memory.size_bytes();
-  cost.bytes += screen_bytes > 0 ? static_cast<double>(screen_bytes) : bytes_of(weights.head);
-  return cost;
-}
-
-std::vector<std::int64_t> parse_lengths(const Context& context, const std::string& list) {
-  std::vector<std::int64_t> lengths;
-  std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) {
-    const auto length = parse_integer(word);
-    if (!length || *length < 1 || *length > (1 << 20)) {
-      lengths.clear();
-      break;
-    }
-    lengths.push_back(*length);
-  }
-  if (lengths.empty()) {
-    fail(ExitStatus::kUsage, context.lang.tr("-p {}: must be prompt lengths such as 64,512",
-                                             "-p {}：应当是提示长度，例如 64,512", list));
-  }
-  return lengths;
-}
-
-class Bench {
- public:
-  Bench(const Context& context, const BenchFlags& flags)
-      : context_(context), flags_(flags), session_(open_session(context)) {
-    load_peak_bytes_ = peak_memory_bytes();
-    cost_ = token_cost(*session_.bundle->model);
-  }
-
-  ExitStatus run(const std::vector<std::int64_t>& lengths);
-
- private:
-  std::vector<std::int32_t> random_prompt(std::int64_t n_tokens, std::int64_t number) const {
-    std::mt19937_64 random(static_cast<std::uint64_t>(flags_.seed * 1000003 + number));
-    const auto n_vocab = static_cast<std::uint64_t>(session_.bundle->model->config().vocab_size);
-    std::vector<std::int32_t> ids(static_cast<std::size_t>(n_tokens));
-    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % n_vocab);
-    return ids;
-  }
-  Spread prefill(std::int64_t n_tokens);
-  Spread decode();
-  void report(const char* name, std::int64_t n_tokens, const Spread& speed);
-  void report_summary();
-
-  const Context& context_;
-  const BenchFlags& flags_;
-  Session session_;
-  TokenCost cost_;
-  std::optional<std::uint64_t> load_peak_bytes_;
-  std::string hash_;  // of the logits behind the first prompt
-};
-
-Spread Bench::prefill(std::int64_t n_tokens) {
-  std::vector<double> speeds;
-  // Number 0 warms up, and gives the hash.
-  for (std::int64_t i = 0; i <= flags_.repetitions; ++i) {
-    engine::LogitsJob job;
-    job.prompt = random_prompt(n_tokens, i);
-    job.keep = false;  // prompts of several lengths begin alike, and each is to be computed
-    std::string hash;
-    job.on_row = [&](std::int64_t, std::span<const float> row) {
-      if (i == 0) hash = sha256_hex(std::as_bytes(row));
-    };
-    const auto result = value_or_fail(session_.engine->logits(std::move(job)));
-    if (i > 0) speeds.push_back(static_cast<double>(n_tokens) * 1e3 / result.timings.total_ms);
-    if (hash_.empty()) hash_ = hash;
-  }
-  return spread(std::move(speeds));
-}
-
-Spread Bench::decode() {
-  std::vector<double> speeds;
-  for (std::int64_t i = 0; i <= flags_.repetitions; ++i) {
-    engine::GenerateJob job;
-    job.prompt = random_prompt(kDecodePromptTokens, 1000 + i);
-    job.max_tokens = flags_.n_decode + 1;  // the first one belongs to the prompt's step
-    job.ignore_eos = true;
-    job.keep = false;
-    const auto result = value_or_fail(session_.engine->generate(std::move(job)));
-    const double ms = result.timings.total_ms - result.timings.first_token_ms;
-    const auto n_steps = static_cast<double>(result.usage.completion_tokens - 1);
-    if (i > 0) speeds.push_back(n_steps * 1e3 / ms);
-  }
-  return spread(std::move(speeds));
-}
-
-void Bench::report(const char* name, std::int64_t n_tokens, const Spread& speed) {
-  const bool is_decode = name == std::string_view("decode");
-  const double gflops = speed.median * cost_.flops * 1e-9;
-  const double gbytes = speed.median * cost_.bytes * 1e-9;
-  if (context_.json) {
+void report_limits(const BenchRun& run) {
+  const MachineLimits& limits = run.limits;
+  if (run.context.json) {
     JsonWriter writer;
     writer.begin_object()
-        .field("test", name)
-        .field("n_tokens", n_tokens)
-        .field("repetitions", flags_.repetitions)
-        .field("tokens_per_second", speed.median)
-        .field("tokens_per_second_low", speed.low)
-        .field("tokens_per_second_high", speed.high)
-        .field("gflop_per_second", gflops);
-    if (is_decode) writer.field("gbyte_per_second", gbytes);
-    writer.end_object();
-    context_.out->line(writer.text());
-  } else {
-    const std::string rate =
-        is_decode ? fmt::format("{:.1f} GB/s", gbytes) : fmt::format("{:.1f} GFLOP/s", gflops);
-    context_.out->line(fmt::format("{:<8} {:>5}  {:>9.1f} tokens/s  ({:.1f} to {:.1f})  {}", name,
-                                   n_tokens, speed.median, speed.low, speed.high, rate));
+        .field("test", "limits")
+        .field("isa", run.model().kernels().name)
+        .field("threads", run.session.threads.n)
+        .field("fma_gflop_per_second", limits.flops * 1e-9)
+        .field("read_gbyte_per_second", limits.huge_bytes * 1e-9)
+        .field("read_4k_gbyte_per_second", limits.small_bytes * 1e-9)
+        .field("footprint_bytes", limits.footprint)
+        .end_object();
+    run.context.out->line(writer.text());
+    return;
   }
+  run.context.out->line(
+      run.context.lang.tr("this machine, {} threads: float32 FMA {:.1f} GFLOP/s; reading {}: "
+                          "{:.1f} GB/s in huge pages, "
+                          "{:.1f} GB/s in pages of 4 KiB",
+                          "本机，{} 个线程：float32 FMA {:.1f} GFLOP/s；读取 {}：大页 {:.1f} "
+                          "GB/s，4 KiB 页 {:.1f} GB/s",
+                          run.session.threads.n, limits.flops * 1e-9, show_bytes(limits.footprint),
+                          limits.huge_bytes * 1e-9, limits.small_bytes * 1e-9));
 }
 
-void Bench::report_summary() {
-  const model::Model& model = *session_.bundle->model;
+void report_summary(const BenchRun& run, const std::string& hash,
+                    std::optional<std::uint64_t> load_peak, std::optional<std::uint64_t> peak) {
+  const model::Model& model = run.model();
+  const Session& session = run.session;
   const std::string isa = model.kernels().name;
-  const auto peak = peak_memory_bytes();
-  if (context_.json) {
+  if (run.context.json) {
     JsonWriter writer;
     writer.begin_object()
         .field("test", "summary")
-        .field("model", session_.bundle->name)
+        .field("model", session.bundle->name)
         .field("weights", model.weights().types)
         .field("weight_bytes", model.weights().size_bytes)
         .field("head_copy_bytes", model.head_screen().memory.size_bytes())
+        .field("kv_bytes_per_token", ModelCost(model).kv_bytes_per_token())
         .field("isa", isa)
-        .field("threads", session_.threads.n)
-        .field("load_seconds", session_.bundle->load_seconds);
+        .field("threads", session.threads.n)
+        .field("decode_threads", session.threads.n_decode)
+        .field("load_seconds", session.bundle->load_seconds);
     writer.key("peak_memory_bytes");
     peak ? writer.value(*peak) : writer.null();
     writer.key("load_peak_memory_bytes");
-    load_peak_bytes_ ? writer.value(*load_peak_bytes_) : writer.null();
-    writer.field("logits_hash", hash_).end_object();
-    context_.out->line(writer.text());
+    load_peak ? writer.value(*load_peak) : writer.null();
+    writer.key("logits_hash");
+    hash.empty() ? writer.null() : writer.value(hash);
+    writer.end_object();
+    run.context.out->line(writer.text());
     return;
   }
-  context_.out->line(context_.lang.tr(
+  run.context.out->line(run.context.lang.tr(
       "{}: {} in {}, {}, {} threads; loaded in {:.2f} s; peak memory {}",
-      "{}：{}（{}），{}，{} 个线程；加载 {:.2f} 秒；内存峰值 {}", session_.bundle->name,
-      model.weights().types, show_bytes(model.weights().size_bytes), isa, session_.threads.n,
-      session_.bundle->load_seconds, peak ? show_bytes(*peak) : "?"));
-  context_.out->line("logits " + hash_);
+      "{}：{}（{}），{}，{} 个线程；加载 {:.2f} 秒；内存峰值 {}", session.bundle->name,
+      model.weights().types, show_bytes(model.weights().size_bytes), isa, session.threads.n,
+      session.bundle->load_seconds, peak ? show_bytes(*peak) : "?"));
+  if (!hash.empty()) run.context.out->line("logits " + hash);
 }
 
-ExitStatus Bench::run(const std::vector<std::int64_t>& lengths) {
-  for (const std::int64_t length : lengths) report("prefill", length, prefill(length));
-  if (flags_.n_decode > 0) report("decode", flags_.n_decode, decode());
-  report_summary();
+ExitStatus run_bench(const Context& context, const BenchFlags& flags) {
+  const Lists lists = parse_lists(context, flags);
+  PlotFile plot(context, flags.plot);
+  SessionNeeds needs;
+  if (!lists.positions.empty()) needs.context = lists.positions.back() + flags.n_decode;
+  if (!lists.sequences.empty()) {
+    needs.max_sequences = std::max(needs.max_sequences, lists.sequences.back());
+  }
+  const Session session = open_session(context, context.settings.model(), needs);
+  const auto load_peak = peak_memory_bytes();
+  BenchRun run{context, session, {}, flags.n_decode, flags.repetitions, flags.seed, {}};
+  {
+    // Measured before the model runs, given back at once, and kept out of its peak memory.
+    ThreadPool pool(pool_options(context, session.threads));
+    run.limits = measure_limits(run.model().kernels().name, pool, run.model().weights().size_bytes);
+  }
+  report_limits(run);
+  const bool reset = reset_peak_memory();
+  std::string hash;
+  const bool special = flags.ladder || !lists.positions.empty() || !lists.sequences.empty();
+  if (!special) hash = bench_standard(run, lists.prompts);
+  if (!lists.positions.empty()) bench_positions(run, lists.positions);
+  if (!lists.sequences.empty()) bench_sequences(run, lists.sequences);
+  if (flags.ladder) bench_ladder(run);
+  std::optional<std::uint64_t> peak = peak_memory_bytes();
+  if (reset && peak && load_peak) peak = std::max(*peak, *load_peak);
+  report_summary(run, hash, load_peak, peak);
+  plot.write("munia bench", machine_note(session), run.panels);
   return ExitStatus::kDone;
 }
 
@@ -222,10 +149,18 @@ void add_bench(CommandLine& line, Context& context) {
   spec.integer("-r,--repetitions", flags->repetitions, 1, 1000, "measurements of each",
                "每项测量次数");
   spec.integer("--seed", flags->seed, 0, 1 << 30, "of the random prompts", "随机提示的种子");
-  spec.run([&context, flags] {
-    const std::vector<std::int64_t> lengths = parse_lengths(context, flags->prompts);
-    return Bench(context, *flags).run(lengths);
-  });
+  spec.option("--positions", flags->positions, "N,N,…",
+              "instead: prefill up to and decoding at these positions, for example 64,1024,8192",
+              "改为测量预填充至这些位置以及在这些位置解码，例如 64,1024,8192");
+  spec.option("--sequences", flags->sequences, "N,N,…",
+              "instead: all tokens a second of so many sequences at once, for example 1,2,4,8,16",
+              "改为测量这么多序列同时解码的总速度，例如 1,2,4,8,16");
+  spec.flag("--ladder", flags->ladder,
+            "instead: the latency of a reply without KV cache, with it, and with warm-up, "
+            "streaming and threads added",
+            "改为逐步测量一次回复的延迟：无 KV 缓存、有缓存、预热、流式输出、多线程");
+  spec.option("--plot", flags->plot, "FILE.svg", "draw what was measured", "把测量结果画成图");
+  spec.run([&context, flags] { return run_bench(context, *flags); });
 }
 
 }  // namespace munia::cli

@@ -1,6 +1,10 @@
 // munia config: each setting, its value, and where the value came from.
+#include <map>
+#include <string>
+
 #include "cli/commands.h"
 #include "cli/json_writer.h"
+#include "cli/session.h"
 
 namespace munia::cli {
 namespace {
@@ -19,23 +23,46 @@ const char* origin_name(Origin origin) {
   return "default";
 }
 
+struct Shown {
+  std::string value;
+  std::string origin;
+  std::string from;
+};
+
+/// What tune found stands between the config file and the default.
+std::map<std::string, Shown> tuned_values(const Context& context) {
+  std::map<std::string, Shown> out;
+  if (context.settings.value("threads").origin != Origin::kDefault) return out;
+  const auto path = known_model_path(context);
+  if (!path) return out;
+  const Threads threads = choose_threads(context, *path);
+  if (threads.tuned_from.empty()) return out;
+  out["threads"] = {std::to_string(threads.n), "tuned", threads.tuned_from};
+  if (context.settings.value("decode_threads").origin == Origin::kDefault) {
+    out["decode_threads"] = {std::to_string(threads.n_decode), "tuned", threads.tuned_from};
+  }
+  return out;
+}
+
 ExitStatus run_config(const Context& context) {
+  const std::map<std::string, Shown> tuned = tuned_values(context);
   for (const SettingInfo& info : setting_infos()) {
-    const Settings::Value& value = context.settings.value(info.key);
-    const std::string origin = origin_name(value.origin);
-    const std::string from = context.settings.origin_text(info.key);
+    const Settings::Value& set = context.settings.value(info.key);
+    Shown shown{set.text, origin_name(set.origin), context.settings.origin_text(info.key)};
+    if (const auto found = tuned.find(info.key); found != tuned.end()) shown = found->second;
+    const auto& [value, origin, from] = shown;
     if (context.json) {
       JsonWriter writer;
       writer.begin_object()
           .field("key", info.key)
-          .field("value", value.text)
+          .field("value", value)
           .field("origin", origin)
           .field("from", from)
           .end_object();
       context.out->line(writer.text());
     } else {
       const std::string where = origin == from ? origin : origin + " " + from;
-      context.out->line(fmt::format("{:<14} = {:<24} # {}", info.key, value.text, where));
+      context.out->line(fmt::format("{:<14} = {:<24} # {}", info.key, value, where));
     }
   }
   return ExitStatus::kDone;

@@ -27,6 +27,7 @@ class Doctor {
  private:
   void report(const char* check, const std::string& value, const std::string& hint = "");
   void cpu();
+  void report_threads();
   void memory();
   void kernels_test();
   void model();
@@ -81,7 +82,7 @@ void Doctor::cpu() {
     report("kernel chosen", lang_.tr("{}: asked for by {}", "{}：由 {} 指定", chosen->name,
                                      context_.settings.origin_text("isa")));
   }
-  report("threads", choose_threads(context_).reason);
+  report_threads();
 
   const CgroupFacts cgroup = read_cgroup();
   if (cgroup.throttled_periods) {
@@ -103,6 +104,20 @@ void Doctor::cpu() {
              ? ""
              : "echo performance | sudo tee "
                "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor");
+}
+
+void Doctor::report_threads() {
+  const std::optional<std::string> path = known_model_path(context_);
+  const Threads threads = choose_threads(context_, path.value_or(""));
+  report("threads", threads.reason);
+  if (threads.tuned_from.empty()) {
+    report("tuned", lang_.pick("no", "否"),
+           path ? lang_.pick("`munia tune` measures which number of threads is best for the model",
+                             "`munia tune` 可测出此模型的最佳线程数")
+                : "");
+  } else {
+    report("tuned", threads.tuned_from);
+  }
 }
 
 void Doctor::memory() {

@@ -69,8 +69,8 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 ExitStatus run_pack(const Context& context, const PackFlags& flags) {
   check_output(context, flags);
   const std::string source = find_model_path(context, context.settings.model());
-  const Threads threads = choose_threads(context);
-  ThreadPool pool({threads.n, threads.cpus, context.settings.spin_us()});
+  const Threads threads = choose_threads(context, source);
+  ThreadPool pool(pool_options(context, threads));
   engine::BundleOptions options = bundle_options(context, 0);
   options.head = model::HeadMode::kFull;
   const auto bundle = engine::load_bundle(source, options, pool);

@@ -55,6 +55,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_score(line, context);
   add_logits(line, context);
   add_bench(line, context);
+  add_tune(line, context);
   add_eval(line, context);
   add_doctor(line, context);
   add_config(line, context);

@@ -7,13 +7,14 @@
 #include <new>
 #include <utility>
 
+#include "base/affinity.h"
 #include "cli/system_info.h"
+#include "cli/tuned.h"
 #include "kernels/kernels.h"
 
 namespace munia::cli {
 namespace {
 
-constexpr std::int64_t kSequences = 16;
 constexpr std::uint64_t kPrefixCacheShare = 8;  // of the machine's memory
 
 // What this process may use: the machine's memory or the container's limit.
@@ -83,7 +84,7 @@ std::uint64_t one_context_bytes(const model::Model& model) {
   return static_cast<std::uint64_t>(pages) * model.kv_layout().page_bytes();
 }
 
-MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
+MemoryNeed memory_need(const model::Model& model, const engine::EngineOptions& options) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
   need.weights = model.weights().size_bytes + model.head_screen().memory.size_bytes();
@@ -91,11 +92,29 @@ MemoryNeed memory_need(const model::Model& model, std::int64_t prefill_chunk) {
   const std::int64_t row_floats = 2 * config.hidden_dim +
                                   (2 * config.n_heads + 2 * config.n_kv_heads) * config.head_dim +
                                   2 * config.ffn_dim;
-  const std::int64_t logit_rows = 2 * kSequences;
-  need.activations =
-      static_cast<std::uint64_t>(prefill_chunk * row_floats + logit_rows * config.vocab_size) *
-      sizeof(float);
+  const std::int64_t logit_rows = 2 * options.max_sequences;
+  need.activations = static_cast<std::uint64_t>(options.prefill_chunk * row_floats +
+                                                logit_rows * config.vocab_size) *
+                     sizeof(float);
   return need;
+}
+
+/// With as many positions as are needed, or as the model has.
+std::shared_ptr<const engine::ModelBundle> load(const std::string& path,
+                                                engine::BundleOptions options,
+                                                const SessionNeeds& needs, ThreadPool& pool) {
+  if (needs.context == 0) return engine::load_bundle(path, options, pool);
+  options.context = needs.context;
+  try {
+    return engine::load_bundle(path, options, pool);
+  } catch (const LoadError&) {  // most likely more than the model has: it is refused at once
+    options.context = 0;
+    auto bundle = engine::load_bundle(path, options, pool);
+    options.context = bundle->model->config().context_length;
+    if (options.context <= bundle->model->context()) return bundle;
+    bundle.reset();
+    return engine::load_bundle(path, options, pool);
+  }
 }
 
 [[noreturn]] void refuse_memory(const Context& context, std::uint64_t limit,
@@ -130,24 +149,46 @@ std::string show_bytes(std::uint64_t bytes) {
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", amount, units[unit]);
 }
 
-Threads choose_threads(const Context& context) {
-  const CpuTopology topology = detect_cpu_topology();
-  Threads threads;
-  threads.cpus = context.settings.cpus();
-  for (const int cpu : threads.cpus) {
+namespace {
+
+void check_cpus(const Context& context, const CpuTopology& topology) {
+  for (const int cpu : context.settings.cpus()) {
     if (std::find(topology.allowed_cpus.begin(), topology.allowed_cpus.end(), cpu) !=
         topology.allowed_cpus.end()) {
       continue;
     }
     fail(ExitStatus::kUsage,
-         context.lang.tr("{} {}: this process may not use CPU {}", "{} {}：本进程不能使用 CPU {}",
+         context.lang.tr("{} {}: this process may not use CPU {}; it may use the CPUs {}",
+                         "{} {}：本进程不能使用 CPU {}；可用的 CPU 有 {}",
                          context.settings.origin_text("cpus"), context.settings.value("cpus").text,
-                         cpu));
+                         cpu, format_cpu_list(topology.allowed_cpus)));
   }
-  if (const auto asked = context.settings.threads()) {
+}
+
+}  // namespace
+
+Threads choose_threads(const Context& context, const std::string& model_path) {
+  const CpuTopology topology = detect_cpu_topology();
+  const Settings& settings = context.settings;
+  Threads threads;
+  check_cpus(context, topology);
+  threads.cpus = settings.cpus();
+  std::optional<TunedThreads> tuned;
+  if (settings.value("threads").origin == Origin::kDefault && !model_path.empty()) {
+    tuned = tuned_threads(context, model_path, topology);
+  }
+  if (const auto asked = settings.threads()) {
     threads.n = *asked;
     threads.reason = context.lang.tr("{} threads: asked for by {}", "{} 个线程：由 {} 指定",
-                                     threads.n, context.settings.origin_text("threads"));
+                                     threads.n, settings.origin_text("threads"));
+  } else if (tuned) {
+    threads.n = tuned->threads;
+    threads.n_decode = tuned->decode_threads;
+    threads.tuned_from = tuned_path(context);
+    threads.reason = context.lang.tr(
+        "{} threads, {} for the tokens of a reply: measured by `munia tune` for this model here",
+        "{} 个线程，生成回复时 {} 个：由 `munia tune` 为此模型在本机测得", threads.n,
+        threads.n_decode);
   } else if (!threads.cpus.empty()) {
     threads.n = static_cast<int>(threads.cpus.size());
     threads.reason = context.lang.tr("{} threads: one for each CPU of --cpus",
@@ -156,7 +197,24 @@ Threads choose_threads(const Context& context) {
     threads.n = topology.n_threads;
     threads.reason = topology.reason;
   }
+  if (!tuned) threads.n_decode = threads.n;
+  if (const auto asked = settings.decode_threads()) threads.n_decode = std::min(*asked, threads.n);
+  if (threads.cpus.empty() && threads.n <= static_cast<int>(topology.node_cpus.size())) {
+    threads.within = topology.node_cpus;
+  }
   return threads;
+}
+
+ThreadPool::Options pool_options(const Context& context, const Threads& threads) {
+  return {threads.n, threads.cpus, context.settings.spin_us(), threads.within};
+}
+
+std::optional<std::string> known_model_path(const Context& context) {
+  Result<std::string> path = hub::resolve(context.settings.model(), context.hub);
+  if (path) return *std::move(path);
+  if (context.settings.value("model").origin != Origin::kDefault) return std::nullopt;
+  const Result<hub::InstalledModel> settled = hub::find_default(context.hub);
+  return settled ? std::optional(settled->path) : std::nullopt;
 }
 
 std::string find_model_path(const Context& context, const std::string& model) {
@@ -178,11 +236,12 @@ Session open_session(const Context& context) {
   return open_session(context, context.settings.model());
 }
 
-Session open_session(const Context& context, const std::string& model) {
+Session open_session(const Context& context, const std::string& model, const SessionNeeds& needs) {
   check_isa(context);
+  check_cpus(context, detect_cpu_topology());
   Session session;
-  session.threads = choose_threads(context);
   const std::string path = find_model_path(context, model);
+  session.threads = choose_threads(context, path);
   const std::optional<std::uint64_t> limit = context.settings.max_memory();
   const std::uint64_t file_bytes = weight_file_bytes(path);
   if (limit && file_bytes > *limit) {
@@ -192,16 +251,16 @@ Session open_session(const Context& context, const std::string& model) {
                          show_bytes(file_bytes)));
   }
   engine::EngineOptions options;
-  options.max_sequences = kSequences;
+  options.max_sequences = needs.max_sequences;
+  options.decode_threads = session.threads.n_decode;
   options.prefill_chunk = context.settings.prefill_chunk();
   options.kv_cache = context.settings.kv_cache();
   options.prefix_cache_bytes = context.settings.prefix_cache();
   try {
-    auto pool = std::make_unique<ThreadPool>(
-        ThreadPool::Options{session.threads.n, session.threads.cpus, context.settings.spin_us()});
-    session.bundle = engine::load_bundle(path, bundle_options(context, file_bytes), *pool);
+    auto pool = std::make_unique<ThreadPool>(pool_options(context, session.threads));
+    session.bundle = load(path, bundle_options(context, file_bytes), needs, *pool);
     if (limit) {
-      const MemoryNeed need = memory_need(*session.bundle->model, options.prefill_chunk);
+      const MemoryNeed need = memory_need(*session.bundle->model, options);
       if (need.weights + need.kv_one_context + need.activations > *limit) {
         refuse_memory(context, *limit, need);
       }

@@ -26,8 +26,12 @@ constexpr SettingInfo kSettings[] = {
     {"verify", "--verify", "MUNIA_VERIFY", "off", "",
      "compare the checksums of a packed file before using it", "使用打包文件前核对其校验和"},
     {"threads", "--threads", "MUNIA_THREADS", "auto", "N",
-     "threads for computing (auto: cores that affinity and container quota allow)",
-     "计算线程数（auto：按亲和性与容器配额允许的核数）"},
+     "threads for computing (auto: what `munia tune` found, else the cores that affinity and "
+     "container quota allow)",
+     "计算线程数（auto：`munia tune` 的结果，否则为亲和性与容器配额允许的核数）"},
+    {"decode_threads", "--decode-threads", "MUNIA_DECODE_THREADS", "auto", "N",
+     "threads for the tokens of a reply (auto: as many as --threads; `munia tune` measures both)",
+     "生成回复时的线程数（auto：与 --threads 相同；`munia tune` 会分别测量）"},
     {"cpus", "--cpus", "MUNIA_CPUS", "", "LIST", "bind threads to these CPUs, for example 0,2-3",
      "把线程绑定到这些 CPU，例如 0,2-3"},
     {"spin_us", "--spin-us", "MUNIA_SPIN_US", "50", "N",
@@ -228,6 +232,7 @@ void Settings::check(Lang lang) const {
     reject(key, lang.tr("must be one of {}", "应当是以下之一：{}", list), lang);
   };
   if (value("threads").text != "auto") in_range("threads", 1, 1024);
+  if (value("decode_threads").text != "auto") in_range("decode_threads", 1, 1024);
   if (value("context").text != "auto") in_range("context", 2, 1 << 20);
   in_range("spin_us", 0, 1000000);
   in_range("prefill_chunk", 1, 8192);
@@ -268,6 +273,10 @@ void Settings::check(Lang lang) const {
 
 std::optional<int> Settings::threads() const {
   const auto number = parse_integer(value("threads").text);
+  return number ? std::optional<int>(static_cast<int>(*number)) : std::nullopt;
+}
+std::optional<int> Settings::decode_threads() const {
+  const auto number = parse_integer(value("decode_threads").text);
   return number ? std::optional<int>(static_cast<int>(*number)) : std::nullopt;
 }
 std::vector<int> Settings::cpus() const { return parse_cpu_list(value("cpus").text); }

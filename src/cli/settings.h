@@ -1,6 +1,6 @@
 // The settings that all commands share, each with where its value came from: flag > environment >
-// config file > default. The only place that knows their names; reads the environment through a
-// function, so that tests can stand in for it.
+// config file > default (what tune found stands before the default: tuned.h). The only place that
+// knows their names; reads the environment through a function, so that tests can stand in for it.
 #pragma once
 
 #include <array>
@@ -54,8 +54,9 @@ class Settings {
   const std::string& config_path() const { return config_path_; }
 
   const std::string& model() const { return value("model").text; }
-  std::optional<int> threads() const;  // nothing: as many as the machine allows
-  std::vector<int> cpus() const;       // empty: not bound
+  std::optional<int> threads() const;         // nothing: tuned, or as many as the machine allows
+  std::optional<int> decode_threads() const;  // nothing: tuned, or as many as threads
+  std::vector<int> cpus() const;              // empty: not bound
   std::int64_t spin_us() const;
   std::int64_t context() const;  // 0: the model's own, at most 4,096
   std::optional<std::uint64_t> max_memory() const;

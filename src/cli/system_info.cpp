@@ -1,5 +1,7 @@
 #include "cli/system_info.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -103,6 +105,34 @@ std::optional<std::string> keyed_value(const std::string& path, std::string_view
 std::optional<std::uint64_t> peak_memory_bytes() {
   const auto kilobytes = number(keyed_value("/proc/self/status", "VmHWM"));
   return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
+}
+
+std::optional<std::uint64_t> anonymous_memory_bytes() {
+  const auto kilobytes = number(keyed_value("/proc/self/status", "RssAnon"));
+  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
+}
+
+bool reset_peak_memory() {
+  std::ofstream file("/proc/self/clear_refs");
+  file << "5" << std::flush;  // proc(5): 5 resets VmHWM
+  return file.good();
+}
+
+std::optional<std::uint64_t> free_memory_bytes() {
+  const auto kilobytes = number(keyed_value("/proc/meminfo", "MemAvailable"));
+  if (!kilobytes) return std::nullopt;
+  std::uint64_t room = *kilobytes * 1024;
+  if (const auto limit = read_cgroup().memory_limit_bytes) {
+    const std::uint64_t used = anonymous_memory_bytes().value_or(0);
+    room = std::min(room, *limit > used ? *limit - used : 0);
+  }
+  return room;
+}
+
+double process_cpu_seconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::vector<std::string> cpu_features() {

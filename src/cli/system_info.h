@@ -17,6 +17,15 @@ std::optional<std::string> keyed_value(const std::string& path, std::string_view
 /// Largest resident memory of this process so far (VmHWM).
 std::optional<std::uint64_t> peak_memory_bytes();
 
+/// Memory of this process that no file stands behind, now (RssAnon).
+std::optional<std::uint64_t> anonymous_memory_bytes();
+/// Starts peak_memory_bytes() anew from what is resident now; false when the system does not do it.
+bool reset_peak_memory();
+/// What can still be allocated: the machine's available memory, or less in a container.
+std::optional<std::uint64_t> free_memory_bytes();
+/// Processor time of all threads of this process so far, user and system.
+double process_cpu_seconds();
+
 /// The flags of /proc/cpuinfo that matter for the kernels, in a fixed order.
 std::vector<std::string> cpu_features();
 

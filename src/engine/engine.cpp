@@ -224,10 +224,20 @@ class Engine::Loop {
       batch.sequences.push_back(std::move(slice));
     }
     const std::vector<std::vector<float>> hidden = add_taps(parts, batch);
+    choose_threads(parts);
     bundle_.model->forward(batch, activations_, *pool_);
     keep_computed(parts);
     deliver(parts, batch, hidden);
     finish_steps();
+  }
+
+  // Decoding is bound by memory, which fewer threads may saturate.
+  void choose_threads(const std::vector<Part>& parts) {
+    const bool decodes = std::all_of(parts.begin(), parts.end(),
+                                     [](const Part& part) { return part.share.n_tokens == 1; });
+    const int n_all = pool_->n_threads();
+    const bool fewer = decodes && options_.decode_threads > 0 && options_.decode_threads < n_all;
+    pool_->use_threads(fewer ? options_.decode_threads : n_all);
   }
 
   std::vector<Part> plan() {

@@ -21,6 +21,7 @@ struct EngineOptions {
   std::size_t max_kv_bytes = 0;      // 0: enough for max_sequences of the whole context, never
                                      // reserved before it is used
   std::size_t max_queue = 1024;      // waiting jobs; more are refused with kLimit
+  int decode_threads = 0;            // of the pool, for steps that only decode; 0: all
   bool kv_cache = true;              // false: every token recomputes its whole past
   /// Keys and values kept of prompts and replies that have ended, within max_kv_bytes. Nothing: as
   /// much as one whole context; 0, or no kv_cache: none.

@@ -161,4 +161,10 @@ KernelList available_kernels();
 /// rung has that name.
 const Kernels* select_kernels(std::string_view name);
 
+/// For measuring what the machine can do at most. FMAs in registers, with the vectors of the rung
+/// named: returns the float32 operations done, 0 for a rung without such a loop.
+double fma_probe(std::string_view rung, std::int64_t n_loops);
+/// Reads every byte: `data` 64-aligned, `size_bytes` a multiple of 128.
+void read_probe(const std::byte* data, std::size_t size_bytes);
+
 }  // namespace munia::kernels
