@@ -16,7 +16,9 @@ const Kernels& amx_kernels();
 const Kernels& amx_emulated_kernels();
 
 /// Whether matmul of these tables has an order of its own for the type, or the AVX-512 rung's.
-constexpr bool amx_has_own_order(WeightType type) { return type == WeightType::kBf16; }
+constexpr bool amx_has_own_order(WeightType type) {
+  return type != WeightType::kF32 && type != WeightType::kF16;
+}
 
 /// Asks the system for the tile registers, once per process for all its threads. 0, or the error
 /// number: ENOSPC where a thread has an alternate signal stack too small for them.
@@ -24,9 +26,11 @@ int request_tile_registers();
 /// Compares tile products of the hardware with the emulation, byte for byte.
 bool amx_self_test();
 
-/// c [rows][16] = TDPBF16PS(c, a [rows][32] BF16, b [16][16 pairs] BF16); all 64-byte rows.
+/// c [rows][16] = TDPBF16PS(c, a [rows][n_cols] BF16, b [n_cols/2][16 pairs] BF16); rows lie 64
+/// bytes apart.
 struct TileProduct {
   int rows = 16;
+  int n_cols = 32;  // or 16
   alignas(64) float c[16][16] = {};
   alignas(64) std::uint16_t a[16][32] = {};
   alignas(64) std::uint16_t b[16][32] = {};

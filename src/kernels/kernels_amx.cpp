@@ -1,7 +1,7 @@
-// The AMX rung: BF16 weights times float32 activations, split into three BF16 terms, on tiles. All
-// other kernels are those of the AVX-512 rung, attention and norms included.
+// The AMX rung: BF16 and quantized weights times float32 activations, split into three BF16 terms,
+// on tiles. All other kernels are those of the AVX-512 rung, attention and norms included.
 //
-// Other weight types keep the AVX-512 rung's arithmetic, and so its bytes. F16 weights would need
+// F16 and F32 weights keep the AVX-512 rung's arithmetic, and so its bytes. F16 weights would need
 // two BF16 terms each (6 products in place of 3), F32 weights three (9): 6,250 / 9 GFLOP/s of a
 // machine with 400 of FMA leave little over a tuned FMA kernel, at twice and three times the bytes
 // of panels through the caches.
@@ -16,6 +16,7 @@
 #endif
 #include <immintrin.h>
 
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -25,6 +26,7 @@
 #endif
 
 #include "kernels/packed_format.h"
+#include "kernels/scalar_math.h"
 #include "kernels/target_region.h"
 
 MUNIA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
@@ -38,32 +40,61 @@ namespace {
 #include "kernels/amx_tiles.inc"
 #include "kernels/amx_rows.inc"
 #include "kernels/amx_matmul.inc"
+#include "kernels/decode_simd.inc"
+#include "kernels/amx_codes.inc"
 // clang-format on
 
+constexpr std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
+
 inline std::size_t matmul_scratch_bytes(std::int64_t n_rows, std::int64_t n_cols) {
-  constexpr std::size_t kOwn = kSumsBytes + kNarrowPanels * kTileBytes;
-  const std::size_t other = kAvx512Kernels.matmul_scratch_bytes(n_rows, n_cols);
-  return other > kOwn ? other : kOwn;
+  constexpr std::size_t kForBf16 = kSumsBytes + kNarrowPanels * kTileBytes;
+  const std::int64_t total_rows = smaller(n_rows, codes_chunk_rows(n_cols));
+  const std::size_t for_codes =
+      sizeof(WideBlock) + static_cast<std::size_t>(total_rows * kRowBytes);
+  return larger(larger(kForBf16, for_codes), kAvx512Kernels.matmul_scratch_bytes(n_rows, n_cols));
 }
 
 template <class Tiles>
 void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
             std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch) {
-  if (amx_has_own_order(w.type)) {
-    return matmul_bf16<Tiles>(w, x, out, panel_begin, panel_end, scratch);
+  const auto codes = [&]<WeightType kType>() {
+    matmul_codes<kType, Tiles>(w, x, out, panel_begin, panel_end, scratch);
+  };
+  switch (w.type) {
+    case WeightType::kF32:
+    case WeightType::kF16:
+      return kAvx512Kernels.matmul(w, {x.data + own_bytes(x.n_rows, x.n_cols), x.n_rows, x.n_cols},
+                                   out, panel_begin, panel_end, scratch);
+    case WeightType::kBf16:
+      return matmul_bf16<Tiles>(w, x, out, panel_begin, panel_end, scratch);
+    case WeightType::kQ4_0:
+      return codes.template operator()<WeightType::kQ4_0>();
+    case WeightType::kQ4_1:
+      return codes.template operator()<WeightType::kQ4_1>();
+    case WeightType::kQ5_0:
+      return codes.template operator()<WeightType::kQ5_0>();
+    case WeightType::kQ5_1:
+      return codes.template operator()<WeightType::kQ5_1>();
+    case WeightType::kQ8_0:
+      return codes.template operator()<WeightType::kQ8_0>();
+    case WeightType::kQ4K:
+      return codes.template operator()<WeightType::kQ4K>();
+    case WeightType::kQ5K:
+      return codes.template operator()<WeightType::kQ5K>();
+    case WeightType::kQ6K:
+      return codes.template operator()<WeightType::kQ6K>();
   }
-  const PreparedRows floats = {x.data + terms_bytes(x.n_rows, x.n_cols), x.n_rows, x.n_cols};
-  kAvx512Kernels.matmul(w, floats, out, panel_begin, panel_end, scratch);
 }
 
 template <class Tiles>
 void multiply_tiles(TileProduct& product) {
   Tiles tiles;
-  tiles.configure(kTileConfigs.wide[product.rows]);
+  tiles.configure(product.n_cols == 16 ? kTileConfigs.codes16[product.rows]
+                                       : kTileConfigs.codes32[product.rows]);
   tiles.template load<0>(reinterpret_cast<const std::byte*>(product.c));
-  tiles.template load<6>(reinterpret_cast<const std::byte*>(product.a));
-  tiles.template load<7>(reinterpret_cast<const std::byte*>(product.b));
-  tiles.template multiply<0, 6, 7>();
+  tiles.template load<4>(reinterpret_cast<const std::byte*>(product.a));
+  tiles.template load<6>(reinterpret_cast<const std::byte*>(product.b));
+  tiles.template multiply<0, 4, 6>();
   tiles.template store<0>(product.c[0]);
 }
 
@@ -127,6 +158,7 @@ bool amx_self_test() {
     for (const std::uint32_t exponents : {4U, 40U, 252U}) {  // 252: sums pass both ends of float32
       TileProduct emulated;
       emulated.rows = rows;
+      emulated.n_cols = rows == 15 ? 16 : 32;
       for (auto& row : emulated.a) {
         for (std::uint16_t& value : row) value = random_bf16(exponents);
       }
