@@ -38,6 +38,10 @@ struct TileProduct {
 void multiply_emulated_tiles(TileProduct& product);
 void multiply_hardware_tiles(TileProduct& product);
 
+/// n times six independent products of full tiles that stay in registers; returns the
+/// floating-point operations. For the bench: the most that the tiles can do.
+double run_tile_products(std::int64_t n);
+
 }  // namespace munia::kernels
 
 #endif  // MUNIA_KERNELS_X86

@@ -98,6 +98,19 @@ void multiply_tiles(TileProduct& product) {
   tiles.template store<0>(product.c[0]);
 }
 
+inline void run_products(std::int64_t n) {
+  HardwareTiles tiles;
+  tiles.configure(kTileConfigs.wide[kUnitRows]);  // clears all tiles
+  for (std::int64_t i = 0; i < n; ++i) {
+    tiles.multiply<0, 6, 7>();
+    tiles.multiply<1, 6, 7>();
+    tiles.multiply<2, 6, 7>();
+    tiles.multiply<3, 6, 7>();
+    tiles.multiply<4, 6, 7>();
+    tiles.multiply<5, 6, 7>();
+  }
+}
+
 }  // namespace
 }  // namespace amx
 }  // namespace munia::kernels
@@ -145,6 +158,11 @@ void multiply_emulated_tiles(TileProduct& product) {
 }
 void multiply_hardware_tiles(TileProduct& product) {
   amx::multiply_tiles<amx::HardwareTiles>(product);
+}
+
+double run_tile_products(std::int64_t n) {
+  amx::run_products(n);
+  return static_cast<double>(n) * 6 * 2 * 16 * 16 * 32;
 }
 
 bool amx_self_test() {
