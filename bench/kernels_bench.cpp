@@ -1,6 +1,8 @@
 // Speed of the kernels: GFLOP/s and GB/s of matmul for every weight type, rung and number of rows,
 // of attention and of the small kernels, each with its share of what the machine can do (FMA peak
-// of one thread's registers, read bandwidth of memory), measured in the same run.
+// of one thread's registers, read bandwidth of memory; for the AMX rung the tiles' peak as well),
+// measured in the same run. AMX multiplies each weight with three terms: its share counts all three
+// products, so 100% is a third of that peak in GFLOP/s.
 //
 //   kernels_bench [--threads N] [--rung NAME] [--type NAME] [--rows M] [--kib N] [--seconds S]
 //
@@ -18,6 +20,7 @@
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "kernels/amx.h"
 #include "kernels/kernels.h"
 #include "kernels/rungs.h"
 #include "kernels/test_data.h"
@@ -81,6 +84,24 @@ double fma_peak(const Options& options, std::string_view rung) {
   return flops * options.n_threads / timing.best;
 }
 
+/// FLOP/s of BF16 tile products on all threads; 0 for the other rungs.
+double amx_peak(const Options& options, std::string_view rung) {
+#if MUNIA_KERNELS_X86
+  constexpr std::int64_t kLoops = 100000;
+  if (rung != "amx") return 0;
+  double flop = 0;
+  const Timing timing = measure(options, [&](int thread) {
+    const double done = run_tile_products(kLoops);
+    if (thread == 0) flop = done;
+  });
+  return flop * options.n_threads / timing.best;
+#else
+  static_cast<void>(options);
+  static_cast<void>(rung);
+  return 0;
+#endif
+}
+
 double read_bandwidth(const Options& options) {
   constexpr std::size_t kBytes = std::size_t{64} << 20;
   AlignedBuffer buffer(kBytes);
@@ -95,6 +116,7 @@ double read_bandwidth(const Options& options) {
 struct Limits {
   double flops = 0;
   double bytes = 0;
+  double amx_flops = 0;
 };
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
@@ -148,6 +170,11 @@ void bench_matmul(const Options& options, const Kernels& kernels, WeightType typ
       flop / timing.median / 1e9, flop / timing.best / 1e9,
       percent(flop / timing.median, limits.flops), bytes / timing.median / 1e9,
       bytes / timing.best / 1e9, percent(bytes / timing.median, limits.bytes));
+  if (limits.amx_flops > 0 && &byte_reference(kernels, type) != &kScalarKernels) {
+    std::printf("%-7s %-5s M %4lld  three products a weight: %5.1f%% of AMX\n", kernels.name,
+                std::string(weight_type_name(type)).c_str(), static_cast<long long>(n_tokens),
+                percent(3 * flop / timing.median, limits.amx_flops));
+  }
   std::fflush(stdout);
 }
 
@@ -237,10 +264,15 @@ int run(const Options& options) {
   const double bandwidth = read_bandwidth(options);
   std::printf("threads %d, read bandwidth %.2f GB/s\n", options.n_threads, bandwidth / 1e9);
   if (options.type.empty() && options.rung.empty()) bench_pack(options);
-  for (const Kernels* kernels : rungs()) {
-    if (!options.rung.empty() && options.rung != kernels->name) continue;
-    const Limits limits = {fma_peak(options, kernels->name), bandwidth};
-    std::printf("%s: FMA peak %.1f GFLOP/s\n", kernels->name, limits.flops / 1e9);
+  std::vector<const Kernels*> list = rungs();
+  if (options.rung == "amx-emulated") list = {select_kernels("amx-emulated")};
+  for (const Kernels* kernels : list) {
+    if (kernels == nullptr || (!options.rung.empty() && options.rung != kernels->name)) continue;
+    const Limits limits = {fma_peak(options, kernels->name), bandwidth,
+                           amx_peak(options, kernels->name)};
+    std::printf("%s: FMA peak %.1f GFLOP/s", kernels->name, limits.flops / 1e9);
+    if (limits.amx_flops > 0) std::printf(", AMX peak %.1f GFLOP/s", limits.amx_flops / 1e9);
+    std::printf("\n");
     for (const WeightType type : all_types()) {
       if (!options.type.empty() && options.type != weight_type_name(type)) continue;
       for (const std::int64_t n_tokens : {1, 2, 4, 5, 8, 9, 16, 64, 512}) {

@@ -2,6 +2,7 @@
 // and torch float32 as yardstick (docs: numbers).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -42,12 +43,19 @@ void expect_as_good_as_torch(const float* munia, const float* torch, const doubl
 
 class Exactness : public testing::TestWithParam<std::string> {};
 
-TEST_P(Exactness, LogitsAndHiddenStates) {
-  const Golden golden = load_golden(GetParam());
-  ASSERT_FALSE(golden.models.empty());
+// The rungs with different bytes: one for all that add as "scalar" does, and the AMX rung.
+std::vector<std::string> orders_of_additions() {
+  const std::vector<std::string> names = rung_names();
+  const auto plain = std::find_if_not(names.rbegin(), names.rend(), has_own_order);
+  std::vector<std::string> orders = {*plain};
+  if (has_own_order(names.back())) orders.push_back(names.back());
+  return orders;
+}
+
+void check_logits_and_hidden_states(const Golden& golden, const std::string& isa) {
   for (const std::string& name : golden.models) {
     SCOPED_TRACE(name);
-    Runner runner(name, "", 1);
+    Runner runner(name, isa, 1);
     const model::ModelConfig& config = runner.model().config();
     const auto vocab = static_cast<std::size_t>(config.vocab_size);
     const std::vector<std::int32_t>& prompt = golden.prompts[0];
@@ -87,18 +95,30 @@ TEST_P(Exactness, LogitsAndHiddenStates) {
   }
 }
 
+TEST_P(Exactness, LogitsAndHiddenStates) {
+  const Golden golden = load_golden(GetParam());
+  ASSERT_FALSE(golden.models.empty());
+  for (const std::string& isa : orders_of_additions()) {
+    SCOPED_TRACE(isa);
+    check_logits_and_hidden_states(golden, isa);
+  }
+}
+
 // The same weights in another container give the same bytes.
 TEST_P(Exactness, EveryContainerOfTheSameWeightsGivesTheSameBytes) {
   const Golden golden = load_golden(GetParam());
-  std::vector<float> first;
-  for (const std::string& name : golden.models) {
-    Runner runner(name, "", 1);
-    model::KvCache cache = runner.new_cache();
-    const std::vector<float> logits = runner.logits(cache, golden.prompts.back(), 320);
-    if (first.empty()) {
-      first = logits;
-    } else {
-      EXPECT_EQ(std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)), 0) << name;
+  for (const std::string& isa : orders_of_additions()) {
+    std::vector<float> first;
+    for (const std::string& name : golden.models) {
+      Runner runner(name, isa, 1);
+      model::KvCache cache = runner.new_cache();
+      const std::vector<float> logits = runner.logits(cache, golden.prompts.back(), 320);
+      if (first.empty()) {
+        first = logits;
+      } else {
+        EXPECT_EQ(std::memcmp(first.data(), logits.data(), logits.size() * sizeof(float)), 0)
+            << name << " " << isa;
+      }
     }
   }
 }

@@ -1,5 +1,5 @@
 // Byte-invariance of logits: alone or in a batch, chunked or whole, behind a cached prefix, with
-// one or more threads, and between the rungs of this machine.
+// one or more threads, and between the rungs of this machine (the AMX rungs among themselves).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -35,12 +35,14 @@ class Invariance : public testing::TestWithParam<std::string> {};
 TEST_P(Invariance, RungsAndThreads) {
   const std::vector<std::int32_t> tokens = tokens_of_length(150, 1);
   std::vector<float> first;
+  std::vector<float> first_of_amx;  // hardware and emulated tiles give one set of bytes
   for (const std::string& isa : rung_names()) {
+    std::vector<float>& expected = has_own_order(isa) ? first_of_amx : first;
     for (const int n_threads : {1, 2, 3}) {
       Runner runner(GetParam(), isa, n_threads);
       const std::vector<float> logits = alone(runner, tokens);
-      if (first.empty()) first = logits;
-      EXPECT_TRUE(same_bytes(first, logits)) << isa << ", " << n_threads << " threads";
+      if (expected.empty()) expected = logits;
+      EXPECT_TRUE(same_bytes(expected, logits)) << isa << ", " << n_threads << " threads";
     }
   }
 }

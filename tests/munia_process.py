@@ -2,6 +2,8 @@
 
 The program is MUNIA_BIN, else build/munia. Real models are named by
 MUNIA_TEST_QWEN_GGUF and MUNIA_TEST_SMOLLM2_GGUF; tests that need one skip where it is unset.
+MUNIA_TEST_ISA names the instruction set where a test names none ("amx-emulated" puts whole models
+through emulated AMX tiles).
 """
 
 import hashlib
@@ -33,6 +35,7 @@ def run(command, *flags, model, lines, isa=None):
     """Feeds `lines` (JSON values) to `munia COMMAND --model MODEL FLAGS…`; returns the JSON values
     that it printed, one a line."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MUNIA_")}
+    isa = isa or os.environ.get("MUNIA_TEST_ISA")
     if isa:
         environment["MUNIA_ISA"] = isa
     done = subprocess.run(

@@ -73,7 +73,17 @@ std::vector<std::string> rung_names() {
   std::vector<std::string> names;
   const kernels::KernelList list = kernels::available_kernels();
   for (int i = 0; i < list.n_rungs; ++i) names.emplace_back(list.rungs[i]->name);
+  if (kernels::select_kernels("amx-emulated") != nullptr) names.emplace_back("amx-emulated");
   return names;
+}
+
+bool has_own_order(const std::string& isa) {
+  const kernels::Kernels& rung = *kernels::select_kernels(isa);
+  for (int type = 0; type <= static_cast<int>(kernels::WeightType::kQ6K); ++type) {
+    const auto& reference = kernels::byte_reference(rung, static_cast<kernels::WeightType>(type));
+    if (&reference != kernels::select_kernels("scalar")) return true;
+  }
+  return false;
 }
 
 Runner::Runner(const std::string& model_name, const std::string& isa, int n_threads,

@@ -32,8 +32,10 @@ Golden load_golden(const std::string& name);
 std::unique_ptr<model::Model> load_tiny_model(const std::string& name, const std::string& isa,
                                               ThreadPool& pool,
                                               model::HeadMode head = model::HeadMode::kAuto);
-/// All rungs of this machine by name.
+/// All rungs of this machine by name, and "amx-emulated" where it runs, last.
 std::vector<std::string> rung_names();
+/// Whether the rung has an order of additions of its own for some weight type.
+bool has_own_order(const std::string& isa);
 
 /// One model with scratch for small batches.
 class Runner {

@@ -82,6 +82,10 @@ void Doctor::cpu() {
     report("kernel chosen", lang_.tr("{}: asked for by {}", "{}：由 {} 指定", chosen->name,
                                      context_.settings.origin_text("isa")));
   }
+  const std::string_view problem = kernels::amx_problem();
+  report("amx", problem.empty()
+                    ? lang_.pick("works; its tiles passed their self-test", "可用；自检通过")
+                    : lang_.tr("not used: {}", "未使用：{}", problem));
   report_threads();
 
   const CgroupFacts cgroup = read_cgroup();
@@ -138,9 +142,15 @@ void Doctor::kernels_test() {
   for (const KernelCheck& check : check_kernels()) {
     const bool equal = check.failed.empty();
     failed_ = failed_ || !equal;
+    std::string own;
+    if (check.n_own_order > 0) {
+      own = lang_.tr(" ({} of them to the emulation of its tiles)",
+                     "（其中 {} 种与模拟的 tile 相同）", check.n_own_order);
+    }
     report("kernel test",
-           equal ? lang_.tr("{}: equal to scalar byte for byte, {} weight types",
-                            "{}：与 scalar 逐字节相同，{} 种权重类型", check.rung, check.n_types)
+           equal ? lang_.tr("{}: equal to scalar byte for byte, {} weight types{}",
+                            "{}：与 scalar 逐字节相同，{} 种权重类型{}", check.rung, check.n_types,
+                            own)
                  : lang_.tr("{}: FAILED, differs from scalar for {}",
                             "{}：失败，与 scalar 不同：{}", check.rung, join(check.failed)));
   }

@@ -54,7 +54,6 @@ std::vector<KernelCheck> check_kernels() {
   std::mt19937_64 random(20240521);
   std::vector<float> x(static_cast<std::size_t>(kRows * kInputs));
   for (float& value : x) value = static_cast<float>(random() % 2001) * 1e-3F - 1;
-  const kernels::Kernels& scalar = *kernels::select_kernels("scalar");
   for (const WeightType type : kTypes) {
     const std::vector<std::byte> source = random_rows(type, random);
     const std::size_t row_bytes = kernels::source_row_bytes(type, kInputs);
@@ -75,11 +74,16 @@ std::vector<KernelCheck> check_kernels() {
       kernels::pack_panel(type, rows, kInputs,
                           packed.data() + static_cast<std::size_t>(panel) * w.panel_bytes);
     }
-    const std::vector<float> wanted = multiply(scalar, w, x);
+    const kernels::Kernels* scalar = list.rungs[0];
+    const std::vector<float> wanted_of_scalar = multiply(*scalar, w, x);
     for (int i = 0; i < list.n_rungs; ++i) {
       KernelCheck& check = checks[static_cast<std::size_t>(i)];
       const std::vector<float> got = multiply(*list.rungs[i], w, x);
+      const kernels::Kernels& reference = kernels::byte_reference(*list.rungs[i], type);
+      const bool own_order = &reference != scalar;
+      const std::vector<float> wanted = own_order ? multiply(reference, w, x) : wanted_of_scalar;
       ++check.n_types;
+      if (own_order) ++check.n_own_order;
       if (std::memcmp(wanted.data(), got.data(), wanted.size() * sizeof(float)) != 0) {
         check.failed.emplace_back(kernels::weight_type_name(type));
       }

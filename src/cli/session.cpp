@@ -40,11 +40,22 @@ std::string isa_names() {
 void check_isa(const Context& context) {
   const std::string& isa = context.settings.isa();
   if (isa.empty() || kernels::select_kernels(isa) != nullptr) return;
+  std::string names = isa_names();
+  if (isa == "amx") names += fmt::format(" (amx: {})", kernels::amx_problem());
   fail(ExitStatus::kUsage,
        context.lang.tr("{} {}: this machine cannot run it, or there is no such instruction set; "
                        "it can run: {}",
                        "{} {}：本机不能运行，或没有这种指令集；本机可用的有：{}",
-                       context.settings.origin_text("isa"), isa, isa_names()));
+                       context.settings.origin_text("isa"), isa, names));
+}
+
+/// One line where the CPU has AMX and munia has to do without.
+void tell_unused_amx(const Context& context) {
+  const std::string_view problem = kernels::amx_problem();
+  if (problem.empty() || !context.settings.isa().empty()) return;
+  const std::vector<std::string> features = cpu_features();
+  if (std::find(features.begin(), features.end(), "amx_bf16") == features.end()) return;
+  print_note(context.lang.tr("AMX is not used: {}", "未使用 AMX：{}", problem));
 }
 
 std::uint64_t weight_file_bytes(const std::string& path) {
@@ -238,6 +249,7 @@ Session open_session(const Context& context) {
 
 Session open_session(const Context& context, const std::string& model, const SessionNeeds& needs) {
   check_isa(context);
+  tell_unused_amx(context);
   check_cpus(context, detect_cpu_topology());
   Session session;
   const std::string path = find_model_path(context, model);

@@ -1,6 +1,7 @@
 // The only header of this room that others include: a table of function pointers for one rung of
 // the instruction-set ladder, chosen at run time (select_kernels). reference.cpp is the
 // specification; every other rung must give the same bytes (the FMA rungs all add in one order).
+// The AMX rung's matmul has an order of its own for some weight types (amx_matmul.inc).
 //
 // The one order of additions, for every weight type and every number of rows:
 //   total = 0
@@ -106,7 +107,7 @@ struct AttentionArgs {
 
 /// One rung. All pointers are set; none allocates, throws or keeps state between calls.
 struct Kernels {
-  const char* name;  // "scalar", "avx2", "avx512"
+  const char* name;  // "scalar", "avx2", "avx512", "amx", "amx-emulated"
 
   /// Bytes for PreparedRows of x [n_rows, n_cols].
   std::size_t (*prepared_bytes)(std::int64_t n_rows, std::int64_t n_cols);
@@ -158,7 +159,8 @@ struct KernelList {
 };
 KernelList available_kernels();
 /// The best rung (`name` empty) or the one named; nullptr when this machine cannot run it or no
-/// rung has that name.
+/// rung has that name. Tests also find "amx-emulated" (where AVX-512 is): the bytes of "amx"
+/// without its instructions; it is slow, so available_kernels() does not offer it.
 const Kernels* select_kernels(std::string_view name);
 
 /// For measuring what the machine can do at most. FMAs in registers, with the vectors of the rung
@@ -166,5 +168,11 @@ const Kernels* select_kernels(std::string_view name);
 double fma_probe(std::string_view rung, std::int64_t n_loops);
 /// Reads every byte: `data` 64-aligned, `size_bytes` a multiple of 128.
 void read_probe(const std::byte* data, std::size_t size_bytes);
+/// Why "amx" is not among available_kernels(), in a few words; empty when it is.
+std::string_view amx_problem();
+
+/// The rung whose matmul says which bytes `rung` must give for weights of `type`: "scalar", or
+/// "amx-emulated" for the types that the AMX rung adds in its own order.
+const Kernels& byte_reference(const Kernels& rung, WeightType type);
 
 }  // namespace munia::kernels

@@ -274,16 +274,8 @@ void pack_panel(WeightType type, const std::byte* const rows[kPanelRows], std::i
   }
 }
 
-float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
-                    std::int64_t k) {
-  if (type == WeightType::kF32) return load_as<float>(panel + (k * kPanelRows + lane) * 4);
-  if (type == WeightType::kF16) {
-    return half_to_float(load_as<std::uint16_t>(panel + (k * kPanelRows + lane) * 2));
-  }
-  if (type == WeightType::kBf16) {
-    return bf16_to_float(
-        load_as<std::uint16_t>(panel + (k / 2 * kPanelRows + lane) * 4 + k % 2 * 2));
-  }
+PackedParts packed_parts(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
+                         std::int64_t k) {
   const PackedFormat format = packed_format(type);
   const std::int64_t block_begin = k / kBlockCols * kBlockCols;
   const std::int64_t rest = n_cols - block_begin;
@@ -325,7 +317,21 @@ float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols
     if (format.has_min) addend = half_at(n_groups + group);
   }
   if (!format.has_min) addend = -(static_cast<float>(format.offset) * scale);
-  return std::fma(scale, static_cast<float>(q), addend);
+  return {scale, static_cast<float>(q), addend};
+}
+
+float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
+                    std::int64_t k) {
+  if (type == WeightType::kF32) return load_as<float>(panel + (k * kPanelRows + lane) * 4);
+  if (type == WeightType::kF16) {
+    return half_to_float(load_as<std::uint16_t>(panel + (k * kPanelRows + lane) * 2));
+  }
+  if (type == WeightType::kBf16) {
+    return bf16_to_float(
+        load_as<std::uint16_t>(panel + (k / 2 * kPanelRows + lane) * 4 + k % 2 * 2));
+  }
+  const PackedParts parts = packed_parts(type, panel, n_cols, lane, k);
+  return std::fma(parts.scale, parts.q, parts.addend);
 }
 
 }  // namespace munia::kernels

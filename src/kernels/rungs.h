@@ -24,6 +24,14 @@ void screen_pack_reference(const PackedMatrix& w, std::int64_t panel, std::byte*
 void screen_reference(const ScreenMatrix& w, const ScreenRows& x, const ScreenOutput& out,
                       std::int64_t panel_begin, std::int64_t panel_end);
 double fma_matmul_error(std::int64_t n_cols);
+/// A quantized weight of a packed panel taken apart: w = fma(scale, q, addend).
+struct PackedParts {
+  float scale;
+  float q;  // the code as stored, 0 and up
+  float addend;
+};
+PackedParts packed_parts(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,
+                         std::int64_t k);
 
 /// The weight of (lane, k) of a packed panel of n_cols k: the specification of the packed form.
 float packed_weight(WeightType type, const std::byte* panel, std::int64_t n_cols, int lane,

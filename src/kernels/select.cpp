@@ -1,5 +1,8 @@
 // Which rungs this machine can run: asks cpuid for the instructions and xgetbv whether the system
-// saves their registers.
+// saves their registers; for AMX also asks the system for the tile registers and tries them.
+#include <cerrno>
+
+#include "kernels/amx.h"
 #include "kernels/rungs.h"
 
 #if MUNIA_KERNELS_X86
@@ -14,6 +17,8 @@ namespace {
 struct X86Features {
   bool avx2 = false;    // AVX2, FMA, F16C
   bool avx512 = false;  // AVX-512 F, BW, DQ, VL and the above
+  bool amx = false;     // AMX tiles with BF16 products
+  bool saves_tiles = false;
 };
 
 bool has_bit(unsigned value, int bit) { return ((value >> bit) & 1U) != 0; }
@@ -45,12 +50,39 @@ X86Features detect() {
   features.avx2 = has_bit(b, 5) && (saved & kXmmYmm) == kXmmYmm;
   const bool avx512_bits = has_bit(b, 16) && has_bit(b, 17) && has_bit(b, 30) && has_bit(b, 31);
   features.avx512 = features.avx2 && avx512_bits && (saved & kOpmaskZmm) == kOpmaskZmm;
+  constexpr unsigned kTiles = 0x60000;
+  features.amx = has_bit(d, 22) && has_bit(d, 24);
+  features.saves_tiles = (saved & kTiles) == kTiles;
   return features;
+}
+
+std::string_view find_amx_problem() {
+  const X86Features features = detect();
+  if (!features.amx) return "this CPU has no AMX with BF16";
+  if (!features.avx512) return "AVX-512 is missing or switched off";
+  if (!features.saves_tiles) return "the system does not save the tile registers";
+  const int error = request_tile_registers();
+  if (error == ENOSPC) {
+    return "a thread has an alternate signal stack too small for the tile registers";
+  }
+  if (error != 0) return "the system refuses the tile registers to this process";
+  if (!amx_self_test()) return "its self-test failed: tile products are not what they should be";
+  return "";
 }
 
 #endif
 
 }  // namespace
+
+std::string_view amx_problem() {
+#if MUNIA_KERNELS_X86
+  // Asked and tried once: the permission holds for the life of the process.
+  static const std::string_view problem = find_amx_problem();
+  return problem;
+#else
+  return "this CPU has no AMX with BF16";
+#endif
+}
 
 KernelList available_kernels() {
   KernelList list = {};
@@ -59,6 +91,7 @@ KernelList available_kernels() {
   const X86Features features = detect();
   if (features.avx2) list.rungs[list.n_rungs++] = &kAvx2Kernels;
   if (features.avx512) list.rungs[list.n_rungs++] = &kAvx512Kernels;
+  if (amx_problem().empty()) list.rungs[list.n_rungs++] = &amx_kernels();
 #endif
   return list;
 }
@@ -69,7 +102,21 @@ const Kernels* select_kernels(std::string_view name) {
   for (int i = 0; i < list.n_rungs; ++i) {
     if (name == list.rungs[i]->name) return list.rungs[i];
   }
+#if MUNIA_KERNELS_X86
+  if (name == amx_emulated_kernels().name && detect().avx512) return &amx_emulated_kernels();
+#endif
   return nullptr;
+}
+
+const Kernels& byte_reference(const Kernels& rung, WeightType type) {
+#if MUNIA_KERNELS_X86
+  const bool on_tiles = &rung == &amx_kernels() || &rung == &amx_emulated_kernels();
+  if (on_tiles && amx_has_own_order(type)) return amx_emulated_kernels();
+#else
+  static_cast<void>(rung);
+  static_cast<void>(type);
+#endif
+  return kScalarKernels;
 }
 
 }  // namespace munia::kernels
