@@ -76,13 +76,8 @@ lint: ## Format, layers, words, sizes, syntax
 fuzz: ## Run every fuzzer for FUZZ_SECONDS=60 on its corpus (clang-16)
 	@tools/bootstrap.sh build fuzz
 	@$(call configure,fuzz,build/fuzz)
-	@cmake --build build/fuzz -j $(JOBS)
-	@for fuzzer in build/fuzz/*_fuzz; do \
-	  name="$$(basename "$$fuzzer")"; new="build/fuzz/corpus/$$name"; seeds="tests/corpus/$$name"; \
-	  mkdir -p "$$new"; [ -d "$$seeds" ] || seeds=; echo "== $$name" >&2; \
-	  "$$fuzzer" -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-	    -artifact_prefix="build/fuzz/$$name-" "$$new" $$seeds; \
-	done
+	@cmake --build build/fuzz -j $(JOBS) --target fuzzers
+	@tools/fuzz.sh build/fuzz $(FUZZ_SECONDS) $(JOBS)
 
 bench: ## Measure this machine's limits, the kernels and the model
 	@tools/bootstrap.sh build

@@ -1,6 +1,8 @@
 #include "model/architecture.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "base/error.h"
 
@@ -33,17 +35,12 @@ constexpr RoleNames kOuterRoles[] = {
 };
 
 const RoleNames& find_role(const std::string& role, std::int64_t layer) {
-  if (layer >= 0) {
-    for (const RoleNames& names : kBlockRoles) {
-      if (names.role == role) return names;
-    }
-  } else {
-    for (const RoleNames& names : kOuterRoles) {
-      if (names.role == role) return names;
-    }
-  }
-  MUNIA_CHECK(!"a role of weights.h");
-  return kOuterRoles[0];
+  const std::span<const RoleNames> roles = layer >= 0 ? std::span<const RoleNames>(kBlockRoles)
+                                                      : std::span<const RoleNames>(kOuterRoles);
+  const auto names = std::find_if(roles.begin(), roles.end(),
+                                  [role](const RoleNames& n) { return n.role == role; });
+  MUNIA_CHECK(names != roles.end());
+  return *names;
 }
 
 }  // namespace
