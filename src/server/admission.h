@@ -97,9 +97,6 @@ class Admission {
   State state() const;
 
  private:
-  struct Running {
-    std::shared_ptr<JobScope> scope;
-  };
   void work_loop();
   void watch_loop();
   std::size_t max_bulk() const;

@@ -11,9 +11,7 @@ Exchange::Exchange(Request request, std::shared_ptr<Responder> responder, OnEnd 
   common_headers_.emplace_back("x-request-id", request_.id);
 }
 
-Exchange::~Exchange() {
-  fail({500, "the request was not answered", "", "internal_error", {}});
-}
+Exchange::~Exchange() { fail({500, "the request was not answered", "", "internal_error", {}}); }
 
 void Exchange::set_route(std::string pattern, std::string rest) {
   rest_ = std::move(rest);

@@ -1,5 +1,7 @@
 #include "server/http.h"
 
+#include <random>
+
 namespace munia::server {
 namespace {
 
@@ -83,6 +85,25 @@ bool parse_target(std::string_view target, Request& request) {
     request.query.emplace_back(*name, *value);
   }
   return true;
+}
+
+std::string make_request_id(std::optional<std::string_view> asked) {
+  constexpr std::size_t kMaxId = 128;
+  const auto sensible = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  if (asked && !asked->empty() && asked->size() <= kMaxId) {
+    bool good = true;
+    for (const char c : *asked) good = good && sensible(c);
+    if (good) return std::string(*asked);
+  }
+  constexpr const char* kHex = "0123456789abcdef";
+  constexpr int kDigits = 24;
+  thread_local std::mt19937_64 random(std::random_device{}());
+  std::string id = "req_";
+  for (int i = 0; i < kDigits; ++i) id += kHex[random() % 16];
+  return id;
 }
 
 }  // namespace munia::server

@@ -39,6 +39,9 @@ struct Request {
 /// Splits `target` into request.path and request.query. False where a percent escape is broken.
 bool parse_target(std::string_view target, Request& request);
 
+/// `asked` where it is a sensible id (up to 128 letters, digits, ".", "_", "-"), else a new one.
+std::string make_request_id(std::optional<std::string_view> asked = std::nullopt);
+
 /// Answers one request: send() once, or start_stream(), any number of write() and end(). Every
 /// method may be called from any thread, returns at once, and does nothing once the client is gone.
 /// Dropping the last reference without an answer closes the connection.

@@ -40,20 +40,23 @@ class Metrics {
     std::uint64_t memory_budget_bytes = 0;
   };
   void set_model(const Model& model);
-  void set_queue_capacity(std::size_t n);
-  /// Read at each scrape.
+
+  /// What the caller reads from elsewhere at each scrape.
   struct Gauges {
     std::size_t running = 0;
     std::size_t waiting = 0;
+    std::size_t queue_capacity = 0;
     bool ready = false;
+    double mean_request_seconds = 0;
   };
-  /// The text format of Prometheus; process figures are read now.
+  /// The text format of Prometheus; figures of the process are read now.
   std::string text(const Gauges& gauges);
-  /// The same figures that the page draws, as one line of JSON.
-  std::string stats_json(const Gauges& gauges, double mean_request_seconds);
+  /// The figures that the page draws, as one line of JSON.
+  std::string stats_json(const Gauges& gauges);
 
  private:
   struct State;
+  void update(const Gauges& gauges);
   std::unique_ptr<State> state_;
 };
 
