@@ -1,4 +1,5 @@
-#include "server/openai.h"
+// OpenAI's API as its official clients use it: models, chat completions, completions.
+#include "server/routes.h"
 
 #include <memory>
 #include <utility>
