@@ -5,35 +5,38 @@ import json
 import math
 
 import munia_process
-import munia_server
 import openai
 import pytest
+from munia_server import Server
 
 TINY = munia_process.MODELS / "qwen2-tied-bf16"
 SENTENCE = "今天的实验终于成功了，太棒了！"
 
 
 @pytest.fixture(scope="module")
-def tiny():
-    with munia_server.serve(TINY) as server:
+def tiny(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("openai"), model=TINY) as server:
         yield server
+
+
+def openai_client(server):
+    return openai.OpenAI(base_url=address(server), api_key="unused", max_retries=0)
+
+
+def address(server):
+    return f"http://127.0.0.1:{server.port}/v1"
 
 
 @pytest.fixture(scope="module")
 def client(tiny):
-    with openai.OpenAI(base_url=tiny.url + "/v1", api_key="unused", max_retries=0) as client:
+    with openai_client(tiny) as client:
         yield client
 
 
 @pytest.fixture(scope="module")
-def real():
-    with munia_server.serve(munia_process.real_model("qwen2.5-coder-0.5b")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def real_client(real):
-    with openai.OpenAI(base_url=real.url + "/v1", api_key="unused", max_retries=0) as client:
+def real_client(tmp_path_factory):
+    model = munia_process.real_model("qwen2.5-coder-0.5b")
+    with Server(tmp_path_factory.mktemp("real"), model=model) as server, openai_client(server) as client:
         yield client
 
 
@@ -53,9 +56,9 @@ def test_models(client):
 
 
 def test_addresses_without_v1_answer_too(tiny):
-    assert tiny.get("/models").json()["data"][0]["id"] == TINY.name
+    assert tiny.get("/models").json["data"][0]["id"] == TINY.name
     body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
-    assert tiny.post("/chat/completions", body).json()["object"] == "chat.completion"
+    assert tiny.post("/chat/completions", body).json["object"] == "chat.completion"
 
 
 def test_chat_has_the_shape_that_clients_check(client):
@@ -168,8 +171,10 @@ def test_stop_text_is_dropped(client):
 
 def test_json_object_parses(client):  # demands.md rows 39, 40
     n_whole = 0
+    # A random model closes few strings and objects by itself.
+    bias = {str(tiny_ids(text)[0]): 8 for text in ('"', "}", "]")}
     for seed in range(12):
-        reply = chat(client, max_tokens=200, temperature=1, seed=seed,
+        reply = chat(client, max_tokens=200, temperature=1, seed=seed, logit_bias=bias,
                      response_format={"type": "json_object"})
         if reply.choices[0].finish_reason == "stop":
             assert isinstance(json.loads(reply.choices[0].message.content), dict)
@@ -206,8 +211,8 @@ def test_what_cannot_be_done_is_refused_by_name(tiny, fields, param):  # demands
     for stream in (False, True):
         body = {"messages": [{"role": "user", "content": "hi"}], "stream": stream} | fields
         response = tiny.post("/v1/chat/completions", body)
-        assert response.status_code == 400, response.text
-        assert response.json()["error"]["param"] == param
+        assert response.status == 400, response.text
+        assert response.json["error"]["param"] == param
 
 
 def test_null_is_absent_and_unknown_fields_are_ignored(tiny):
@@ -215,7 +220,7 @@ def test_null_is_absent_and_unknown_fields_are_ignored(tiny):
             "tools": None, "logit_bias": None, "response_format": None, "n": None, "user": "u",
             "metadata": {"a": 1}, "store": False, "reasoning_effort": "low", "service_tier": "auto",
             "parallel_tool_calls": True, "prompt_cache_key": "k", "tool_choice": "none", "xyz": []}
-    assert tiny.post("/v1/chat/completions", body).status_code == 200
+    assert tiny.post("/v1/chat/completions", body).status == 200
 
 
 def test_another_model_is_not_found(client):
@@ -227,8 +232,8 @@ def test_another_model_is_not_found(client):
 def test_a_prompt_beyond_the_context_is_400_before_any_header(tiny):
     body = {"messages": [{"role": "user", "content": "好" * 20000}], "stream": True}
     response = tiny.post("/v1/chat/completions", body)
-    assert response.status_code == 400
-    assert response.json()["error"]["code"] == "context_length_exceeded"
+    assert response.status == 400
+    assert response.json["error"]["code"] == "context_length_exceeded"
 
 
 def test_completions_take_every_form_of_prompt(client):
@@ -269,7 +274,7 @@ def test_echo_comes_before_the_new_text(client):
 
 def test_langchain(tiny):
     langchain_openai = pytest.importorskip("langchain_openai")
-    model = langchain_openai.ChatOpenAI(base_url=tiny.url + "/v1", api_key="unused", model=TINY.name,
+    model = langchain_openai.ChatOpenAI(base_url=address(tiny), api_key="unused", model=TINY.name,
                                         max_tokens=8, temperature=0, max_retries=0)
     reply = model.invoke(SENTENCE)
     assert reply.response_metadata["finish_reason"] in ("stop", "length")
