@@ -277,6 +277,9 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
   }
   // Both jobs come in at once, so that their prompts share the first steps.
   MUNIA_ASSIGN_OR_RETURN(const auto tickets, engine.submit_together(std::move(jobs)));
+  for (const auto& ticket : tickets) {
+    if (options.on_submit) options.on_submit(ticket);
+  }
   const std::shared_ptr<engine::Ticket>& emotion = tickets.front();
   const std::shared_ptr<engine::Ticket> reply = options.reply ? tickets.back() : nullptr;
   Prediction out;

@@ -70,6 +70,8 @@ struct PredictOptions {
   bool reply = true;
   PromptForm prompt = PromptForm::kSeparate;  // kShared: one computation of the text for both jobs;
                                               // needs a chat template
+  /// Called with each job as it is submitted, so that the caller can cancel it.
+  std::function<void(const std::shared_ptr<engine::Ticket>&)> on_submit;
   /// Called once, as soon as the emotion is known (from the calling thread).
   std::function<void(const Classification&)> on_emotion;
   /// Called with each piece of the reply, after on_emotion (from the engine thread).
