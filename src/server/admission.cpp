@@ -107,6 +107,7 @@ std::optional<ApiError> Admission::submit(Work work) {
     }
     const Clock::time_point now = Clock::now();
     const double left = std::chrono::duration<double>(work.scope->deadline() - now).count();
+    if (left <= 0) return deadline_error("the request's time ran out before it could start");
     if (const double allowed = std::min(options_.queue_seconds, left); wait > allowed) {
       return busy_error("the wait would be about " + std::to_string(retry_after_seconds(wait)) +
                             " s, longer than the " + std::to_string(static_cast<int>(allowed)) +

@@ -22,9 +22,12 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// "[::1]:8080" -> "::1", "LocalHost.:80" -> "localhost".
+// "[::1]:8080" -> "::1", "LocalHost.:80" -> "localhost"; empty for what is no host.
 std::string host_name(std::string_view host) {
-  if (host.starts_with('[')) return lower(host.substr(1, host.find(']') - 1));
+  if (host.starts_with('[')) {
+    const std::size_t bracket = host.find(']');
+    return bracket == std::string_view::npos ? "" : lower(host.substr(1, bracket - 1));
+  }
   std::string name = lower(host.substr(0, host.find(':')));
   if (name.ends_with('.')) name.pop_back();
   return name;
