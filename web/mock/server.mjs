@@ -131,15 +131,18 @@ export function create_mock({ token_ms = 12, need_key = null } = {}) {
     return send_json(reply, 200, body.texts.map((text) => classify(text, labels_of(body))));
   }
 
+  // Counters that grow at rates which rise and fall: the integral of a wave.
+  const grown = (s, period, low, high) =>
+    ((low + high) * s) / 2 + ((high - low) / 2) * (period / (2 * Math.PI)) * (1 - Math.cos((s * 2 * Math.PI) / period));
   const stats = () => {
     const s = (Date.now() - started) / 1000;
     const wave = (period, low, high) => low + ((high - low) * (1 + Math.sin((s * 2 * Math.PI) / period))) / 2;
-    return { time: Date.now() / 1000, uptime_s: s + 4321, version: '0.1.0', model: 'qwen1.5-0.5b-chat',
-      weights: 'exact', isa: 'avx512', threads: 2,
+    return { ready: true, start_time: started / 1000 - 4321, version: '0.1.0',
+      model: { name: 'qwen1.5-0.5b-chat', dtype: 'exact', isa: 'avx512', threads: 2 },
       requests: { running, waiting: 0, total: state.completions.length + state.predicts },
-      tokens_per_s: { prefill: wave(9, 120, 260), decode: wave(14, 32, 46) },
+      tokens: { prompt: Math.round(grown(s, 9, 120, 260)), cached: 0, generated: Math.round(grown(s, 14, 32, 46)) },
       first_token_ms: { p50: wave(20, 180, 240), p95: wave(17, 380, 520) },
-      memory_bytes: Math.round(wave(40, 1.31e9, 1.34e9)), cpu_percent: wave(11, 90, 196) };
+      memory: { resident_bytes: Math.round(wave(40, 1.31e9, 1.34e9)) }, cpu: { seconds: grown(s, 11, 0.9, 1.96) } };
   };
 
   async function answer(request, reply) {

@@ -226,11 +226,11 @@ export function Batch() {
         {problem && <p class="error" role="alert"><Icon name="warn" /><span>{problem(t)}</span></p>}
         <div class="field-line">
           {is_running ? (
-            <button type="button" class="primary" onClick={() => controller.current.abort()}>
+            <button key="stop" type="button" class="primary" onClick={() => controller.current.abort()}>
               <Icon name="stop" />{t('stop')}
             </button>
           ) : (
-            <button type="submit" class="primary" disabled={n_texts === 0}>
+            <button key="run" type="submit" class="primary" disabled={n_texts === 0}>
               {n_texts === 0 ? t('batch_run_0') : t('batch_run', { n: n_texts })}
             </button>
           )}

@@ -44,11 +44,12 @@ function Composer({ busy, on_send, on_settings, on_clear, can_clear, draft_ref }
         <textarea ref={field} rows="1" aria-label={t('message_label')} aria-describedby="send-hint"
           placeholder={t('message_placeholder')} value={text} onKeyDown={on_key}
           onInput={(event) => set_text(event.currentTarget.value)} />
+        {/* Two buttons, by their keys: were Stop to turn into Send under a click, it would send. */}
         {busy ? (
-          <button type="button" class="primary round" aria-label={t('stop')} title={t('stop')}
+          <button key="stop" type="button" class="primary round" aria-label={t('stop')} title={t('stop')}
             onClick={() => { running.get()?.stop(); field.current.focus(); }}><Icon name="stop" /></button>
         ) : (
-          <button type="submit" class="primary round" aria-label={t('send')} title={t('send')}
+          <button key="send" type="submit" class="primary round" aria-label={t('send')} title={t('send')}
             aria-disabled={text.trim() === ''}><Icon name="send" /></button>
         )}
       </div>

@@ -4,7 +4,7 @@ import { get_stats } from './api.js';
 import { Chart } from './chart.jsx';
 import { describe_error, format_bytes, format_duration, use_t } from './i18n.js';
 import { Icon } from './icons.jsx';
-import { add_point, create_history, read_stats } from './stats.js';
+import { add_point, create_history, draw_values, read_stats } from './stats.js';
 
 const EVERY_MS = 1000;
 const round = (value) => (value >= 100 ? String(Math.round(value)) : String(Math.round(value * 10) / 10));
@@ -37,16 +37,19 @@ export function Monitor({ active }) {
     if (!active) return undefined;
     const controller = new AbortController();
     let timer = 0;
+    let before = null;
     const ask = async () => {
       if (!document.hidden) {
         let point = null;
         try {
-          const stats = read_stats(await get_stats(controller.signal));
-          point = stats.values;
+          const stats = read_stats(await get_stats(controller.signal), performance.now() / 1000);
+          point = draw_values(before, stats);
+          before = stats;
           set_about(stats.about);
           set_error(null);
         } catch (thrown) {
           if (controller.signal.aborted) return;
+          before = null;
           set_error(thrown);
         }
         const now = Date.now() / 1000;
@@ -68,11 +71,12 @@ export function Monitor({ active }) {
   const facts = about === null ? [] : [
     ['monitor_model', about.model], ['monitor_weights', about.weights], ['monitor_isa', about.isa],
     ['monitor_threads', about.threads], ['monitor_version', about.version],
-    ['monitor_uptime', Number.isFinite(about.uptime_s) ? format_duration(t.lang, about.uptime_s) : null],
+    ['monitor_uptime', Number.isFinite(about.start_time)
+      ? format_duration(t.lang, Date.now() / 1000 - about.start_time) : null],
     ['monitor_requests_total', Number.isFinite(about.total) ? about.total.toLocaleString(t.lang) : null],
   ].filter(([, value]) => value !== null && value !== '');
   return (
-    <div class="page monitor">
+    <div class="page monitor" tabIndex={0} role="region" aria-label={t('monitor_title')}>
       <h2>{t('monitor_title')}</h2>
       <div class="notice" role="status">
         {error && (
