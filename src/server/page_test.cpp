@@ -93,6 +93,7 @@ TEST(Page, EmbeddedFilesAreAnswered) {
   ASSERT_TRUE(start);
   EXPECT_EQ(start->body, page_answer("/index.html", "", "")->body);
   EXPECT_NE(start->body.find("<!doctype html>"), std::string_view::npos);
+  EXPECT_EQ(header(*start, "content-type"), "text/html; charset=utf-8");
 }
 
 }  // namespace

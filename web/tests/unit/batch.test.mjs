@@ -71,6 +71,19 @@ test('a refused text is found, the others are labelled', async () => {
   assert.equal(results.filter((result) => result.label).length, 39);
 });
 
+test('a refused text that the server names costs one request', async () => {
+  let n = 0;
+  const { results, ended } = run(['a', 'b', 'bad', 'c'], async (piece) => {
+    n += 1;
+    const at = piece.indexOf('bad');
+    if (at >= 0) throw new Refusal('context', { param: `texts[${at}]` });
+    return piece.map(label);
+  });
+  await ended;
+  assert.equal(n, 2);
+  assert.deepEqual(results.map((result) => result.label ?? result.error), ['a', 'b', 'context', 'c']);
+});
+
 test('when nothing is accepted, or the labels are wrong, the run ends early', async () => {
   let n = 0;
   const texts = Array.from({ length: 1000 }, (_, i) => `t${i}`);
