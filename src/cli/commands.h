@@ -15,6 +15,7 @@ void add_detokenize(CommandLine& line, Context& context);
 void add_render(CommandLine& line, Context& context);
 void add_score(CommandLine& line, Context& context);
 void add_logits(CommandLine& line, Context& context);
+void add_serve(CommandLine& line, Context& context);
 void add_bench(CommandLine& line, Context& context);
 void add_eval(CommandLine& line, Context& context);
 void add_doctor(CommandLine& line, Context& context);

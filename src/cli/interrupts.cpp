@@ -57,16 +57,22 @@ void Interrupts::on_interrupt(std::function<void()> handler) {
   handler_ = std::move(handler);
 }
 
+void Interrupts::on_terminate(std::function<void()> handler) {
+  const std::lock_guard lock(mutex_);
+  terminate_handler_ = std::move(handler);
+}
+
 void Interrupts::watch() {
   char byte = 0;
   for (;;) {
     const ssize_t n = ::read(pipe_[0], &byte, 1);
     if (n < 0 && errno == EINTR) continue;
     if (n != 1 || byte == 'q') return;
-    if (byte == 't') output_.finish_process(128 + SIGTERM);
     const std::lock_guard lock(mutex_);
-    if (handler_) {
-      handler_();
+    if (const auto& handler = byte == 't' ? terminate_handler_ : handler_) {
+      handler();
+    } else if (byte == 't') {
+      output_.finish_process(128 + SIGTERM);
     } else {
       output_.finish_process(static_cast<int>(ExitStatus::kInterrupted));
     }

@@ -23,12 +23,15 @@ class Interrupts {
   /// What Ctrl-C does from now on, on another thread; empty: exit status 130 at once, with complete
   /// lines.
   void on_interrupt(std::function<void()> handler);
+  /// What SIGTERM does from now on, likewise; empty: the process ends at once.
+  void on_terminate(std::function<void()> handler);
 
  private:
   void watch();
   Output& output_;
   std::mutex mutex_;
   std::function<void()> handler_;
+  std::function<void()> terminate_handler_;
   int pipe_[2] = {-1, -1};
   std::thread thread_;
 };

@@ -54,6 +54,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_render(line, context);
   add_score(line, context);
   add_logits(line, context);
+  add_serve(line, context);
   add_bench(line, context);
   add_eval(line, context);
   add_doctor(line, context);

@@ -22,12 +22,17 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kSecurity
 }};
 
 // What "/" says where the program was built without the page.
-constexpr std::string_view kNoPage =
-    "This munia was built without its web page. To get it, install Node.js 18 or newer and npm, "
-    "then "
-    "run: make web && make build. The API works without it.\n"
-    "这个 munia 编译时没有包含网页。请安装 Node.js 18（或更新版本）和 npm，然后运行：make web && "
-    "make build。没有网页，接口也能正常使用。\n";
+constexpr std::string_view kNoPage = R"html(<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>munia</title>
+<meta name="viewport" content="width=device-width"></head>
+<body><h1>munia</h1>
+<p>The service runs, but this program was built without its web page. <code>make serve</code> installs
+Node.js and npm, builds the page and the program, and starts the service.</p>
+<p lang="zh">服务正在运行，但这个程序编译时没有包含网页。<code>make serve</code> 会安装 Node.js 和
+npm，编译网页和程序，然后启动服务。</p>
+<pre>curl -H 'Content-Type: application/json' -d '{"text": "今天真开心"}' http://127.0.0.1:8080/predict</pre>
+</body></html>
+)html";
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -92,9 +97,10 @@ std::optional<PageAnswer> page_answer(std::string_view path, std::string_view ac
   if (path == "/") path = "/index.html"sv;
   const auto files = page_files();
   PageAnswer answer;
+  for (const auto& [name, value] : kSecurityHeaders) answer.headers.emplace_back(name, value);
   if (files.empty() && path == "/index.html") {
-    answer.status = 404;
-    answer.headers = {{"content-type", "text/plain; charset=utf-8"}, {"cache-control", "no-store"}};
+    answer.headers.emplace_back("content-type", "text/html; charset=utf-8");
+    answer.headers.emplace_back("cache-control", "no-store");
     answer.body = kNoPage;
     return answer;
   }
@@ -102,7 +108,6 @@ std::optional<PageAnswer> page_answer(std::string_view path, std::string_view ac
                                  [&](const PageFile& candidate) { return candidate.path == path; });
   if (file == files.end()) return std::nullopt;
 
-  for (const auto& [name, value] : kSecurityHeaders) answer.headers.emplace_back(name, value);
   answer.headers.emplace_back("etag", file->etag);
   answer.headers.emplace_back("vary", "accept-encoding");
   // Names below /assets/ hold a hash of the content; everything else is asked for again.

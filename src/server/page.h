@@ -37,13 +37,14 @@ inline constexpr std::string_view kContentSecurityPolicy =
 std::span<const std::pair<std::string_view, std::string_view>> page_security_headers();
 
 struct PageAnswer {
-  int status = 200;  // 200 or 304; 404 for "/" where the program was built without the page
+  int status = 200;                                          // or 304
   std::vector<std::pair<std::string, std::string>> headers;  // lower-case names, no content-length
   std::string_view body;                                     // points into the program's constants
 };
 
-/// The answer for `path` ("/" is "/index.html"), or nothing where the page has no such file: then
-/// it is the router's 404. The other two are the request's headers, empty where they are absent.
+/// The answer for `path` ("/" is "/index.html"; without the page it tells how to get it), or nothing
+/// where the page has no such file: then it is the router's 404. The other two are the request's
+/// headers, empty where they are absent.
 std::optional<PageAnswer> page_answer(std::string_view path, std::string_view accept_encoding,
                                       std::string_view if_none_match);
 

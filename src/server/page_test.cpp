@@ -58,8 +58,8 @@ TEST(Page, WithoutThePageTheStartTellsHowToGetIt) {
   if (!page_files().empty()) GTEST_SKIP() << "this program was built with the page";
   const auto answer = page_answer("/", "gzip", "");
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->status, 404);
-  EXPECT_NE(answer->body.find("make web"), std::string_view::npos);
+  EXPECT_EQ(header(*answer, "content-security-policy"), kContentSecurityPolicy);
+  EXPECT_NE(answer->body.find("make serve"), std::string_view::npos);
 }
 
 TEST(Page, EmbeddedFilesAreAnswered) {

@@ -217,6 +217,7 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
   };
   // Both jobs are queued before either is waited for, so their prompts share the first steps.
   MUNIA_ASSIGN_OR_RETURN(const std::shared_ptr<engine::Ticket> emotion, classifier.submit(text));
+  if (options.on_submit) options.on_submit(emotion);
   ReplyGate gate(options.on_text);
   std::shared_ptr<engine::Ticket> reply;
   if (options.reply) {
@@ -228,7 +229,10 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
     engine::GenerateJob job;
     const Result<std::vector<std::int32_t>> prompt =
         engine.bundle().render_ids(chat_context(classifier.task().reply_system, std::string(text)));
-    if (!prompt) return prompt.error();
+    if (!prompt) {
+      emotion->cancel();
+      return prompt.error();
+    }
     job.prompt = *prompt;
     job.max_tokens = options.max_tokens;
     job.sampling = options.sampling;
@@ -242,6 +246,7 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
       return ticket.error();
     }
     reply = *std::move(ticket);
+    if (options.on_submit) options.on_submit(reply);
   }
   Prediction out;
   Result<Classification> classification = classifier.finish(*emotion);

@@ -55,6 +55,8 @@ struct PredictOptions {
   decode::SamplingParams sampling;  // greedy by default
   std::vector<std::string> stops;
   bool reply = true;
+  /// Called with each job as it is submitted, so that the caller can cancel it.
+  std::function<void(const std::shared_ptr<engine::Ticket>&)> on_submit;
   /// Called once, as soon as the emotion is known (from the calling thread).
   std::function<void(const Classification&)> on_emotion;
   /// Called with each piece of the reply, after on_emotion (from the engine thread).

@@ -1,10 +1,9 @@
-#include "cli/json_writer.h"
+#include "base/json_writer.h"
 
-#include <boost/json/serialize.hpp>
 #include <charconv>
 #include <cmath>
 
-namespace munia::cli {
+namespace munia {
 namespace {
 
 template <class Float>
@@ -13,6 +12,43 @@ std::string shortest(Float number) {
   char digits[64];
   const auto end = std::to_chars(digits, digits + sizeof digits, number);
   return {digits, end.ptr};
+}
+
+void append_escaped(std::string& out, char c) {
+  constexpr const char* kHex = "0123456789abcdef";
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    case '\b':
+      out += "\\b";
+      return;
+    case '\f':
+      out += "\\f";
+      return;
+    default:
+      break;
+  }
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte >= 0x20) {
+    out += c;
+  } else {
+    out += "\\u00";
+    out += kHex[byte >> 4];
+    out += kHex[byte & 15];
+  }
 }
 
 }  // namespace
@@ -49,8 +85,14 @@ JsonWriter& JsonWriter::key(std::string_view name) {
 }
 
 JsonWriter& JsonWriter::value(std::string_view text) {
-  return raw(boost::json::serialize(boost::json::string_view(text.data(), text.size())));
+  separate();
+  out_ += '"';
+  for (const char c : text) append_escaped(out_, c);
+  out_ += '"';
+  return *this;
 }
+
+JsonWriter& JsonWriter::json(std::string_view text) { return raw(text); }
 
 JsonWriter& JsonWriter::value(double number) { return raw(shortest(number)); }
 JsonWriter& JsonWriter::value(float number) { return raw(shortest(number)); }
@@ -61,4 +103,4 @@ JsonWriter& JsonWriter::ids(std::span<const std::int32_t> ids) {
   return end_array();
 }
 
-}  // namespace munia::cli
+}  // namespace munia
