@@ -24,6 +24,16 @@ export function App() {
     return () => removeEventListener('hashchange', changed);
   }, []);
   useEffect(() => {
+    // A file that misses its place must not replace the page.
+    const keep = (event) => { if (event.dataTransfer?.types.includes('Files')) event.preventDefault(); };
+    addEventListener('dragover', keep);
+    addEventListener('drop', keep);
+    return () => {
+      removeEventListener('dragover', keep);
+      removeEventListener('drop', keep);
+    };
+  }, []);
+  useEffect(() => {
     document.documentElement.lang = t.lang === 'zh' ? 'zh-CN' : 'en';
     document.title = `${t(`tab_${tab}`)} · munia`;
   }, [t.lang, tab]);

@@ -17,6 +17,8 @@ async function read_file(file) {
   return { name: file.name, records: parse_lines(text).map((line) => [line]) };
 }
 
+const holds_files = (event) => event.dataTransfer.types.includes('Files');
+
 function save_file(name, text) {
   const address = URL.createObjectURL(new Blob([text], { type: 'text/csv;charset=utf-8' }));
   const link = document.createElement('a');
@@ -31,7 +33,7 @@ function make_input(t, file, pasted, has_header, column) {
   if (file === null) {
     return { header: ['text'], rows: parse_lines(pasted).map((line) => [line]), column: 0 };
   }
-  const width = Math.max(...file.records.map((row) => row.length));
+  const width = file.records.reduce((most, row) => Math.max(most, row.length), 0);
   const first = file.records[0];
   const header = Array.from({ length: width }, (_, c) =>
     (has_header && first[c]?.trim()) || t('batch_column_n', { n: c + 1 }));
@@ -70,7 +72,7 @@ export function Batch() {
   const [job, set_job] = useState(null); // {header, rows, texts, results, what, state, …}
   const controller = useRef(null);
   const chooser = useRef(null);
-  const [, tick] = useState(0);
+  const run_button = useRef(null);
 
   const input = useMemo(() => make_input(t, file, pasted, has_header, column),
     [file, pasted, has_header, column, t.lang]);
@@ -80,7 +82,11 @@ export function Batch() {
 
   useEffect(() => () => controller.current?.abort(), []);
   useEffect(() => {
-    if (!is_running) return undefined;
+    if (!is_running) {
+      // Stop is gone: the keyboard goes on from where it was.
+      if (job && document.activeElement === document.body) run_button.current?.focus();
+      return undefined;
+    }
     const leave = (event) => event.preventDefault();
     addEventListener('beforeunload', leave);
     return () => removeEventListener('beforeunload', leave);
@@ -144,7 +150,6 @@ export function Batch() {
       if (error?.name !== 'AbortError') set_problem(() => (tt) => describe_error(tt, error));
     }
     set_job((old) => ({ ...old, state: end, done: count(), waiting_s: null }));
-    tick((n) => n + 1);
   };
 
   const download = () => {
@@ -152,6 +157,7 @@ export function Batch() {
     save_file(`${job.name.replace(/\.\w+$/, '') || 'munia'}-labels.csv`, write_csv(table));
   };
   const on_drop = (event) => {
+    if (!holds_files(event)) return; // text goes into the field
     event.preventDefault();
     set_dragging(false);
     take_file(event.dataTransfer.files[0]);
@@ -163,7 +169,7 @@ export function Batch() {
       <h2>{t('batch_title')}</h2>
       <form class={`card input ${dragging ? 'dragging' : ''}`}
         onSubmit={(event) => { event.preventDefault(); if (!is_running && n_texts > 0) start(false); }}
-        onDragOver={(event) => { event.preventDefault(); set_dragging(true); }}
+        onDragOver={(event) => { if (holds_files(event)) { event.preventDefault(); set_dragging(true); } }}
         onDragLeave={(event) => { if (!event.currentTarget.contains(event.relatedTarget)) set_dragging(false); }}
         onDrop={on_drop}>
         {file === null ? (
@@ -230,7 +236,7 @@ export function Batch() {
               <Icon name="stop" />{t('stop')}
             </button>
           ) : (
-            <button key="run" type="submit" class="primary" disabled={n_texts === 0}>
+            <button key="run" ref={run_button} type="submit" class="primary" disabled={n_texts === 0}>
               {n_texts === 0 ? t('batch_run_0') : t('batch_run', { n: n_texts })}
             </button>
           )}

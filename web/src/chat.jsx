@@ -124,9 +124,11 @@ export function Chat({ active }) {
     if (stick.current) scroller.current.scrollTop = scroller.current.scrollHeight;
   }, [messages, active]);
   useLayoutEffect(() => { stick.current = true; set_at_end(true); }, [conversation.id]);
+  // Ready to type, but not where that would open a keyboard over the page or leave the tabs.
   useEffect(() => {
-    if (active && matchMedia('(hover: hover)').matches) draft.current.focus();
-  }, [active, conversation.id]);
+    const on_tab = document.activeElement?.getAttribute('role') === 'tab';
+    if (active && !on_tab && matchMedia('(hover: hover)').matches) draft.current.focus();
+  }, [conversation.id]);
   const on_scroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = scroller.current;
     stick.current = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;

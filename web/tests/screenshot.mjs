@@ -1,5 +1,5 @@
-// Writes docs/images/page.png: the chat in both languages against the stand-in server, cut to the
-// size that the README shows.
+// Writes docs/images/page.png: a chat in both languages with the service at MUNIA_TEST_URL, or with
+// the stand-in server (then the words are made up: not for the README).
 import { mkdirSync, statSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { start_mock } from '../mock/server.mjs';
@@ -9,9 +9,10 @@ const OUT = fileURLToPath(new URL('../../docs/images/page.png', import.meta.url)
 const MAX_BYTES = 300_000;
 
 const browser = await launch();
-const mock = await start_mock({ token_ms: 22 });
+const mock = process.env.MUNIA_TEST_URL ? null : await start_mock({ token_ms: 22 });
+const address = process.env.MUNIA_TEST_URL ?? mock.address;
 try {
-  const { page } = await open_page(browser, mock.address, { viewport: { width: 1120, height: 760 } });
+  const { page } = await open_page(browser, address, { viewport: { width: 1120, height: 760 } });
   for (const text of ['Can you remind me to water the plants?', '下周要答辩了，有点紧张']) {
     await chat_once(page, text);
     await page.getByRole('button', { name: 'New conversation' }).first().click();
@@ -29,5 +30,5 @@ try {
   console.log(`docs/images/page.png: ${size} bytes`);
 } finally {
   await browser.close();
-  await mock.close();
+  await mock?.close();
 }

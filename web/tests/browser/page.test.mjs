@@ -257,6 +257,7 @@ describe('batch', () => {
     await page.getByText(/Stopped after \d+ of 30 texts/).waitFor();
     const done = await page.locator('tbody tr').count();
     assert.ok(done >= 4 && done < 30, `${done}`);
+    await page.waitForFunction(() => document.activeElement.textContent.startsWith('Label 30'), null, { timeout: 5000 });
     await page.getByRole('button', { name: 'Continue' }).click();
     await page.getByText('Done: 30 texts labelled.').waitFor();
   });
@@ -299,6 +300,7 @@ describe('for everyone', () => {
     await page.keyboard.press('End');
     assert.ok(await page.locator('#panel-monitor').isVisible());
     await page.keyboard.press('Home');
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'tab-chat', 'the focus stays on the tabs');
     for (let i = 0; i < 20; i += 1) {
       if (await page.evaluate(() => document.activeElement.matches('.composer textarea'))) break;
       await page.keyboard.press('Tab');
