@@ -4,12 +4,12 @@
 #include "decode/labels.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
 #include <string>
 
+#include "decode/logprobs.h"
 #include "decode/portable_exp.h"
 
 namespace munia::decode {
@@ -171,36 +171,12 @@ void LabelTree::set_child_logprobs(std::int32_t node, std::span<const float> log
                                    std::span<double> node_logprobs) const {
   MUNIA_CHECK(node >= 0 && static_cast<std::size_t>(node) < nodes_.size());
   MUNIA_CHECK(node_logprobs.size() == nodes_.size());
-  float largest = -std::numeric_limits<float>::infinity();
-  for (const float logit : logits) {
-    if (logit > largest) largest = logit;
-  }
-  const auto shift = static_cast<double>(largest);
-  // Equal first: inf - inf would be NaN. A NaN logit is not above -inf.
-  const auto shifted = [largest, shift](float logit) {
-    if (logit == largest) return 0.0;
-    return logit < largest ? static_cast<double>(logit) - shift : kMinusInfinity;
-  };
-  double sum = 0;
-  constexpr std::size_t kBlock = 256;  // side by side, so that the compiler can vectorize
-  std::array<double, kBlock> block{};
-  for (std::size_t begin = 0; begin < logits.size(); begin += kBlock) {
-    const std::size_t n = std::min(kBlock, logits.size() - begin);
-    // Beside the largest term, 1, nothing is left of exp(-700).
-    for (std::size_t i = 0; i < n; ++i) {
-      block[i] = std::max(shifted(logits[begin + i]), kLeastExponent);
-    }
-    for (double& x : block) x = portable_exp_in_range(x);
-    for (std::size_t i = 0; i < n; ++i) sum += block[i];
-  }
-  const double log_sum = std::log(sum);
-  const bool usable = largest > -std::numeric_limits<float>::infinity();
+  const LogSoftmax softmax(logits);
   for (const std::int32_t child : nodes_[static_cast<std::size_t>(node)].children) {
     const std::int32_t token = nodes_[static_cast<std::size_t>(child)].token;
     const bool inside = token >= 0 && static_cast<std::size_t>(token) < logits.size();
     node_logprobs[static_cast<std::size_t>(child)] =
-        usable && inside ? shifted(logits[static_cast<std::size_t>(token)]) - log_sum
-                         : kMinusInfinity;
+        inside ? softmax.of(logits[static_cast<std::size_t>(token)]) : kMinusInfinity;
   }
 }
 

@@ -56,11 +56,13 @@ Status check_job(const Job& job, const ModelBundle& bundle) {
   const auto n_prompt = static_cast<std::int64_t>(prompt_of(job).size());
   if (const auto* generate = std::get_if<GenerateJob>(&job)) {
     MUNIA_RETURN_IF_ERROR(decode::validate(generate->sampling, config.vocab_size));
-    if (generate->max_tokens < 1) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          "max_tokens is " + std::to_string(generate->max_tokens) + "; it must be at least 1"};
+    const std::int64_t least = generate->prompt_logprobs >= 0 ? 0 : 1;
+    if (generate->max_tokens < least) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "max_tokens is " + std::to_string(generate->max_tokens) +
+                       "; it must be at least " + std::to_string(least)};
     }
+    if (generate->max_tokens == 0) return check_fits(n_prompt, context, "the prompt takes");
     return check_fits(n_prompt + 1, context, "the prompt and one new token take");
   }
   if (const auto* score = std::get_if<ScoreJob>(&job)) {

@@ -1,6 +1,9 @@
-// Continues a prompt token by token: pick, turn into whole characters, watch for stop strings.
+// Continues a prompt token by token: pick within the constraint, turn into whole characters, watch
+// for stop strings.
 #include <algorithm>
+#include <optional>
 
+#include "decode/constraint.h"
 #include "decode/sampler.h"
 #include "decode/stop.h"
 #include "engine/run.h"
@@ -21,31 +24,22 @@ class GenerateRun : public Run {
         stop_(job_.stops) {
     const auto n_prompt = static_cast<std::int64_t>(job_.prompt.size());
     max_tokens_ = std::min(job_.max_tokens, bundle.model->context() - n_prompt);
+    sequence_.all_rows = job_.prompt_logprobs >= 0;
+    if (job_.constraint) constraint_.emplace(bundle.token_index(), job_.constraint);
   }
 
   void collect(std::vector<Sequence*>& sequences) override {
     if (finish_reason_ == nullptr) sequences.push_back(&sequence_);
   }
 
-  void on_logits(Sequence& sequence, std::int64_t /*index*/, std::span<float> logits) override {
-    const std::int32_t id = sampler_.pick(logits);
-    const std::vector<std::int32_t>& ends = bundle_.eos_ids;
-    if (!job_.ignore_eos && std::find(ends.begin(), ends.end(), id) != ends.end()) {
-      finish("stop");
-      return;
-    }
-    result_.ids.push_back(id);
-    if (!bundle_.tokenizer->is_special(id)) {
-      emit(stop_.push(decoder_.push(bundle_.tokenizer->token_bytes(id))));
-    }
-    if (stop_.stopped()) {
-      finish_reason_ = "stop";
-    } else if (static_cast<std::int64_t>(result_.ids.size()) >= max_tokens_) {
+  void on_logits(Sequence& /*sequence*/, std::int64_t index, std::span<float> logits) override {
+    if (index + 1 < static_cast<std::int64_t>(job_.prompt.size())) {
+      const std::int32_t next = job_.prompt[static_cast<std::size_t>(index) + 1];
+      result_.prompt_logprobs.push_back(decode::token_logprob(logits, next, job_.prompt_logprobs));
+    } else if (max_tokens_ == 0) {
       finish("length");
     } else {
-      sequence.tokens.push_back(id);
-      // Without a cache the next step computes the whole past again, as the measured alternative.
-      if (!kv_cache_) sequence.kv.truncate(0);
+      pick(logits);
     }
   }
 
@@ -58,6 +52,61 @@ class GenerateRun : public Run {
   }
 
  private:
+  void pick(std::span<float> logits) {
+    // Penalties and the mask change the row, so the model's own opinion is read before.
+    const std::vector<float> raw = job_.top_logprobs >= 0
+                                       ? std::vector<float>(logits.begin(), logits.end())
+                                       : std::vector<float>();
+    if (constraint_) mask_out(logits);
+    const std::int32_t id = sampler_.pick(logits);
+    if (is_end(id)) {
+      finish("stop");
+      return;
+    }
+    if (!raw.empty()) {
+      result_.logprobs.push_back(decode::token_logprob(raw, id, job_.top_logprobs));
+      if (job_.on_token) job_.on_token(result_.logprobs.back());
+    }
+    take(id);
+  }
+
+  // The tokens that the constraint allows, and the end where the text may end.
+  void mask_out(std::span<float> logits) {
+    std::vector<float> ends;
+    for (const std::int32_t id : bundle_.eos_ids)
+      ends.push_back(logits[static_cast<std::size_t>(id)]);
+    constraint_->allowed().apply(logits);
+    for (std::size_t i = 0; constraint_->can_end() && i < ends.size(); ++i) {
+      logits[static_cast<std::size_t>(bundle_.eos_ids[i])] = ends[i];
+    }
+  }
+
+  bool is_end(std::int32_t id) const {
+    const std::vector<std::int32_t>& ends = bundle_.eos_ids;
+    return !job_.ignore_eos && std::find(ends.begin(), ends.end(), id) != ends.end();
+  }
+
+  // The reply goes on with `id`.
+  void take(std::int32_t id) {
+    if (constraint_) constraint_->accept(id);
+    result_.ids.push_back(id);
+    if (!bundle_.tokenizer->is_special(id)) {
+      emit(stop_.push(decoder_.push(bundle_.tokenizer->token_bytes(id))));
+    }
+    if (stop_.stopped()) {
+      finish_reason_ = "stop";
+    } else if (constraint_ && constraint_->must_end()) {
+      finish("stop");
+    } else if (static_cast<std::int64_t>(result_.ids.size()) >= max_tokens_) {
+      finish("length");
+    } else {
+      sequence_.tokens.push_back(id);
+      sequence_.all_rows = false;
+      // Without a cache the next step computes the whole past again, as the measured alternative.
+      if (!kv_cache_) sequence_.kv.truncate(0);
+    }
+  }
+
   void finish(const char* reason) {
     emit(stop_.push(decoder_.finish()));
     if (stop_.stopped()) {
@@ -81,6 +130,7 @@ class GenerateRun : public Run {
   decode::Sampler sampler_;
   text::StreamDecoder decoder_;
   decode::StopMatcher stop_;
+  std::optional<decode::Constraint> constraint_;
   std::int64_t max_tokens_;
   const char* finish_reason_ = nullptr;
   GenerateResult result_;

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "decode/automaton.h"
+#include "decode/logprobs.h"
 #include "decode/sampler.h"
 
 namespace munia::engine {
@@ -30,18 +32,30 @@ struct Timings {
 /// Continues a prompt.
 struct GenerateJob {
   std::vector<std::int32_t> prompt;  // not empty
-  std::int64_t max_tokens = 128;     // > 0; the context may end it earlier (finish "length")
+  std::int64_t max_tokens = 128;     // > 0 (0 with prompt_logprobs); the context may end it
+                                     // earlier (finish "length")
   decode::SamplingParams sampling;
   std::vector<std::string> stops;
   bool ignore_eos = false;  // for measuring
+  /// Keeps the reply within an automaton; it ends (finish "stop") where nothing may follow.
+  std::shared_ptr<const decode::Automaton> constraint;
+  /// Log-probabilities by the model itself, before penalties, temperature and constraint, with this
+  /// many of the likeliest tokens at each place; -1: none.
+  std::int64_t top_logprobs = -1;     // of the new tokens
+  std::int64_t prompt_logprobs = -1;  // of the prompt's tokens
+  /// Called on the engine thread for each new token, before the text that it completes; must be
+  /// quick. May be empty; called only where top_logprobs >= 0.
+  std::function<void(const decode::TokenLogprob& token)> on_token;
   /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
   /// empty.
   std::function<void(std::string_view piece)> on_text;
 };
 struct GenerateResult {
-  std::vector<std::int32_t> ids;  // without the end token
-  std::string text;               // without special tokens, cut at a stop string
-  std::string finish_reason;      // "stop" or "length"
+  std::vector<std::int32_t> ids;               // without the end token
+  std::string text;                            // without special tokens, cut at a stop string
+  std::string finish_reason;                   // "stop" or "length"
+  std::vector<decode::TokenLogprob> logprobs;  // of ids, where top_logprobs >= 0
+  std::vector<decode::TokenLogprob> prompt_logprobs;  // of the prompt from its second token on
   Usage usage;
   Timings timings;
 };

@@ -95,6 +95,18 @@ Result<std::vector<std::int32_t>> ModelBundle::render_ids(const json::object& co
   return tokenizer->encode(rendered);
 }
 
+std::shared_ptr<const decode::TokenIndex> ModelBundle::token_index() const {
+  std::call_once(token_index_once_, [this] {
+    std::vector<std::string> token_bytes(static_cast<std::size_t>(model->config().vocab_size));
+    for (std::size_t i = 0; i < token_bytes.size(); ++i) {
+      const auto id = static_cast<std::int32_t>(i);
+      if (!tokenizer->is_special(id)) token_bytes[i] = tokenizer->token_bytes(id);
+    }
+    token_index_ = std::make_shared<decode::TokenIndex>(std::move(token_bytes));
+  });
+  return token_index_;
+}
+
 Result<std::vector<std::int32_t>> ModelBundle::plain_ids(std::string_view text) const {
   MUNIA_ASSIGN_OR_RETURN(std::vector<text::TokenId> ids, tokenizer->encode(text));
   if (tokenizer->adds_bos() && tokenizer->bos_token()) {

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "decode/constraint.h"
 #include "model/model.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -36,6 +38,13 @@ struct ModelBundle {
   Result<std::vector<std::int32_t>> render_ids(const boost::json::object& context) const;
   /// Tokenizes plain text, with the begin token in front where the model's files ask for it.
   Result<std::vector<std::int32_t>> plain_ids(std::string_view text) const;
+  /// The bytes of the tokens that a constrained reply may consist of (no special ones); made at the
+  /// first call, from any thread.
+  std::shared_ptr<const decode::TokenIndex> token_index() const;
+
+ private:
+  mutable std::once_flag token_index_once_;
+  mutable std::shared_ptr<const decode::TokenIndex> token_index_;
 };
 
 /// Loads a directory or .gguf file. Throws LoadError.

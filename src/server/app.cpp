@@ -13,6 +13,7 @@ App::App(Service& service, GuardOptions guard, Log& log, int n_workers)
   add_article_routes(router_);
   add_classify_routes(router_);
   add_text_routes(router_);
+  add_openai_routes(router_);
   if (n_workers > 0) workers_ = std::make_unique<WorkerPool>(n_workers);
 }
 

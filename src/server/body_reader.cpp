@@ -53,7 +53,11 @@ BodyReader::BodyReader(std::string_view body) {
 }
 
 void BodyReader::reject(std::string message, std::string param, std::string code) {
-  if (!error_) error_ = bad_request(std::move(message), std::move(param), std::move(code));
+  reject(bad_request(std::move(message), std::move(param), std::move(code)));
+}
+
+void BodyReader::reject(ApiError error) {
+  if (!error_) error_ = std::move(error);
 }
 
 const json::value* BodyReader::find(std::string_view key) const {

@@ -24,6 +24,7 @@ class BodyReader {
   const std::optional<ApiError>& error() const { return error_; }
   /// Keeps the first mistake.
   void reject(std::string message, std::string param = "", std::string code = "");
+  void reject(ApiError error);
 
   const boost::json::object& object() const { return object_; }
   /// The value, or nullptr where it is absent or null.
