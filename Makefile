@@ -24,7 +24,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build test test-long lint fuzz bench install clean program all-programs
+.PHONY: help run build web serve test test-long lint fuzz bench install clean program all-programs
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -32,8 +32,9 @@ help: ## This list
 run: program ## Build, fetch a model if none is there, run the main job on TEXT="…"
 	@model="$$(build/munia pull --default)"; build/munia predict --model "$$model" "$$TEXT"
 
-build: ## Build the program: build/munia
+build: ## Build the program, with the web page where npm is there: build/munia
 	@tools/bootstrap.sh build
+	@tools/build_page.sh --if-possible
 	@$(call configure,release,build)
 	@cmake --build build --target munia -j $(JOBS)
 
@@ -48,8 +49,15 @@ else
 	  { grep -v '^ninja: no work to do\.$$' || true; } >&2
 endif
 
+web: ## Build the web page: web/dist, which the next build of the program takes in
+	@tools/bootstrap.sh web
+	@tools/build_page.sh
+
+serve: web program ## Build the page and start the service on 127.0.0.1:8080
+	@model="$$(build/munia pull --default)"; exec build/munia serve --model "$$model"
+
 # Everything, tests included.
-all-programs:
+all-programs: web
 	@tools/bootstrap.sh build test
 	@$(call configure,release,build)
 	@cmake --build build -j $(JOBS)
@@ -91,4 +99,4 @@ install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 clean: ## Remove everything that was built (models stay in the cache)
-	@rm -rf build
+	@rm -rf build web/dist web/node_modules

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that are missing: tools/bootstrap.sh GROUP…, where a group is a list
-# tools/packages-GROUP.txt (build, test, lint, fuzz). Asks dpkg first and touches no network when
-# everything is there. Installs as root or by sudo; otherwise prints the one line to run and exits 1.
+# tools/packages-GROUP.txt (build, web, test, lint, fuzz), a package a line; NAME:COMMAND is there
+# too when the command is. Asks dpkg first and touches no network when everything is there. Installs as root or by sudo; otherwise prints the one line to run and exits 1.
 # MUNIA_SKIP_BOOTSTRAP=1 skips all of it, for systems other than Debian.
 set -eu
 
 [ "${MUNIA_SKIP_BOOTSTRAP:-0}" = 1 ] && exit 0
-[ $# -gt 0 ] || { echo "usage: tools/bootstrap.sh GROUP… (build, test, lint, fuzz)" >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: tools/bootstrap.sh GROUP… (build, web, test, lint, fuzz)" >&2; exit 2; }
 
 here=$(dirname "$0")
 wanted=
@@ -17,13 +17,17 @@ for group in "$@"; do
 done
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
-  echo "bootstrap: this is not a Debian system; install the equivalents of:$wanted" >&2
+  echo "bootstrap: this is not a Debian system; install the equivalents of:$(echo "$wanted" | sed 's/:[^ ]*//g')" >&2
   echo "bootstrap: then run again with MUNIA_SKIP_BOOTSTRAP=1" >&2
   exit 1
 fi
 
 missing=
-for package in $wanted; do
+for entry in $wanted; do
+  package=${entry%%:*}
+  case $entry in
+  *:*) if command -v "${entry#*:}" >/dev/null 2>&1; then continue; fi ;;
+  esac
   # "ii " is installed and configured; anything else, or an error, is not.
   state=$(dpkg-query -W -f='${db:Status-Abbrev}' "$package" 2>/dev/null || true)
   case $state in ii*) ;; *) missing="$missing $package" ;; esac

@@ -271,7 +271,7 @@ std::string Session::head(int status, const Fields& headers, std::optional<std::
   add("date", http_date());
   if (chunked_) {
     add("transfer-encoding", "chunked");
-  } else if (body_size && status != 204) {
+  } else if (body_size && status != 204 && status != 304) {
     add("content-length", std::to_string(*body_size));
   }
   if (shared_.draining) keep_alive_ = false;

@@ -1,0 +1,42 @@
+// Debian's Chromium for the tests of the page. MUNIA_CHROMIUM names another one. Every page records
+// what must not happen: an error, a broken rule of the policy, a request to another host.
+import { chromium } from 'playwright-core';
+
+const CHROMIUM = process.env.MUNIA_CHROMIUM ?? '/usr/bin/chromium';
+
+export const launch = () => chromium.launch({ executablePath: CHROMIUM });
+
+/** A page at `address` in a fresh profile: {page, context, bad}; bad lists what went wrong. */
+export async function open_page(browser, address, options = {}) {
+  const context = await browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 800 },
+    acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  const bad = [];
+  const origin = new URL(address).origin;
+  page.on('pageerror', (error) => bad.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    // A refused request is told to the user by the page; the browser logs it too.
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource')) {
+      bad.push(`console: ${message.text()}`);
+    }
+  });
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.origin !== origin && url.protocol !== 'blob:') bad.push(`request: ${request.url()}`);
+  });
+  await page.goto(address);
+  await page.waitForSelector('.composer');
+  return { page, context, bad };
+}
+
+/** Writes a message and waits until the turn is over; the last reply's text. */
+export async function chat_once(page, text) {
+  await page.getByLabel('Message', { exact: true }).fill(text);
+  await page.keyboard.press('Enter');
+  await turn_over(page);
+  return page.locator('.message.munia .markdown').last().innerText();
+}
+
+/** Until Send is back in the place of Stop. */
+export const turn_over = (page) =>
+  page.getByRole('button', { name: 'Send' }).waitFor({ timeout: 120_000 });
