@@ -1,4 +1,4 @@
-"""Medians, ratios and the goals, from a results file alone (compare.py says what stands in it).
+"""Medians, ratios and the goals, from a results file alone (run_compare.py says what stands in it).
 
 A ratio is the median of the ratios of each round's pair, since the pair ran within minutes of each
 other. "Best peer" is the one with the best median. A goal without the figures that it needs is open,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns a results file of compare.py into a Markdown table and SVG plots beside it, and, with
+"""Turns a results file of run_compare.py into a Markdown table and SVG plots beside it, and, with
 --readme, puts them into README.md and README.zh.md between their markers. Needs no peer.
 
     bench/compare/render.py bench/results/DATE-MACHINE.json [--readme]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`make compare`: munia and its peers in one interleaved run on this machine.
 
-    bench/compare/compare.py [--rounds 5] [--quick] [--only llamacpp,openvino] [--threads N]
+    bench/compare/run_compare.py [--rounds 5] [--quick] [--only llamacpp,openvino] [--threads N]
                              [--gguf FILE] [--resume FILE]
 
 Makes the peers' environments and models under build/compare (once), then measures A B C A B C …: each
@@ -314,7 +314,7 @@ def main():
         run.run()
     except KeyboardInterrupt:
         run.stop()
-        say(f"\nstopped; to go on: bench/compare/compare.py --resume {run.path}")
+        say(f"\nstopped; to go on: bench/compare/run_compare.py --resume {run.path}")
         return 130
     run.save()
     render.render_files(run.path, readme=options.readme)
