@@ -92,6 +92,9 @@ class Environments:
         if name == "llamacpp":
             environment |= {"CMAKE_ARGS": llama_cpp_flags(),
                             "CMAKE_BUILD_PARALLEL_LEVEL": str(self.threads)}
+            # pip would take a wheel that it compiled with other flags, or for another machine.
+            key = hashlib.sha256(environment["CMAKE_ARGS"].encode()).hexdigest()[:12]
+            environment["PIP_CACHE_DIR"] = str(WORK / f"pip-cache-{key}")
         text = requirements.read_text() + environment.get("CMAKE_ARGS", "")
         stamp = hashlib.sha256(text.encode()).hexdigest()
         stamp_file = venv / "stamp"
