@@ -21,11 +21,11 @@ def random_ids(n, seed):
 
 
 def peak_memory_mb(pid="self"):
-    """VmHWM of the process: the most memory that was resident at once."""
+    """VmHWM of the process, in 10^6 bytes: the most memory that was resident at once."""
     with open(f"/proc/{pid}/status") as status:
         for line in status:
             if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
+                return int(line.split()[1]) * 1024 / 1e6
     raise OSError(f"no VmHWM in /proc/{pid}/status")
 
 

@@ -29,7 +29,7 @@ def article_prompt(text):
 
 def thirty_token_texts(n):
     """n different texts of about 30 tokens, neighbours unlike each other."""
-    all_texts = [f"{a}，{b}{c}。" for c, b, a in
+    all_texts = [f"{a}，{b}{c}，这是我自己的真实感受，仅供大家参考。" for c, b, a in
                  itertools.product(_VERDICTS, _SUBJECTS, _OPENINGS)]
     if n > len(all_texts):
         raise ValueError(f"{n} texts wanted, there are {len(all_texts)}")
