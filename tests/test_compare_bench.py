@@ -54,6 +54,8 @@ def raw():
                 for i in range(3)]
     samples += [{"round": 0, "config": "munia predict", "metric": "bulk", "value": 30.0},
                 {"round": 0, "config": "article's script", "metric": "bulk", "value": 10.0}]
+    samples += [{"round": i, "config": "munia exact", "metric": "share prefill 512", "value": share}
+                for i, share in enumerate((0.95, 0.9, 0.7))]
     ids = list(range(16))
     return {
         "format": 1, "date": "2026-01-02", "threads": 2, "file": "sample.json",
@@ -61,7 +63,7 @@ def raw():
                     "shape_bf16_bytes": SHAPE_BYTES},
         "samples": samples,
         "configs": [
-            config("munia exact", "munia", isa="avx512", shares={"prefill 512 share": 0.9}, greedy=ids),
+            config("munia exact", "munia", isa="avx512", greedy=ids),
             config("munia exact, real file", "munia", "real"),
             config("transformers float32", "transformers", greedy=[*ids[:9], 99, *ids[10:]]),
             config("OpenVINO f32", "openvino", greedy=ids),

@@ -88,12 +88,6 @@ class Results:
             return (statistics.median(ratios) if ratios else None), peer
         return self.times_better(ours, peer, metric), peer
 
-    def share(self, config, test, kind):
-        """A share of this machine's measured limits as `munia bench` told it (0 to 1), or None."""
-        shares = self.configs.get(config, {}).get("shares") or {}
-        found = [value for key, value in shares.items() if key.startswith(test) and kind in key]
-        return statistics.median(found) if found else None
-
 
 def verdicts(raw):
     r = Results(raw)
@@ -117,13 +111,13 @@ def verdicts(raw):
         r.against_best(plain, "prefill 512", "shape", FP32))
     add("prefill_share", "exact prefill 512 (no AMX), share of the measured FMA peak",
         "exact 预填充 512（无 AMX），占实测 FMA 峰值的比例", 0.85, 0.92,
-        (r.share(plain, "prefill 512", "share"), "`munia bench`"))
+        (r.median(plain, "share prefill 512"), "`munia bench`"))
     add("decode_sampled", "exact decode, all logits (drawn) / best FP32 peer",
         "exact 解码，全部 logits（采样）/ 最好的 FP32 同类", 2.3, 2.6,
         r.against_best("munia exact", "decode sampled", "shape", FP32, "decode"))
     add("decode_share", "exact decode, share of the measured bandwidth",
         "exact 解码，占实测带宽的比例", 0.9, None,
-        (r.share("munia exact", "decode", "share"), "`munia bench`"))
+        (r.median("munia exact", "share decode"), "`munia bench`"))
     add("decode", "exact decode, greedy / best FP32 peer", "exact 解码，贪心 / 最好的 FP32 同类", 2.7, 3.2,
         r.against_best("munia exact", "decode", "shape", FP32))
     for metric, goal, stretch, zh in (("decode", 2.0, 3.0, "解码"), ("prefill 512", 3.0, 6.0, "预填充 512")):

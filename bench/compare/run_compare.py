@@ -214,7 +214,6 @@ class Run:
         seed = 1 + number
         if config.peer == "munia":
             result = child.ask("speed", prefills=plan.PREFILLS, n_decode=plan.N_DECODE, seed=seed)
-            entry["shares"] = result.pop("shares")
             entry |= result.pop("about")
             samples |= result
             return

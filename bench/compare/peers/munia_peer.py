@@ -5,7 +5,6 @@ and measures as the common protocol does. Greedy ids, sampling and the end-to-en
 
 import json
 import os
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -78,15 +77,18 @@ class Munia(Peer):
         if done.returncode != 0:
             raise RuntimeError(done.stderr.strip().split("\n")[-1])
         lines = [json.loads(line) for line in done.stdout.splitlines()]
-        result = {"shares": {}}
+        result = {}
         for line in lines:
             if line["test"] == "prefill":
                 result[f"prefill {line['n_tokens']}"] = line["n_tokens"] / line["tokens_per_second"]
             elif line["test"] == "decode":
                 result["decode"] = line["n_tokens"] / line["tokens_per_second"]
+            # Its own share of what this machine can do, measured in the same process.
             for key, value in line.items():
-                if re.search(r"share|_of_(peak|limit)", key) and value is not None:
-                    result["shares"][f"{line['test']} {line.get('n_tokens', '')} {key}"] = value
+                if key.startswith("percent_of_") and value is not None:
+                    what = line["test"] if line["test"] == "decode" else f"prefill {line.get('n_tokens')}"
+                    if line["test"] in ("prefill", "decode"):
+                        result[f"share {what}"] = value / 100
         summary = next(line for line in lines if line["test"] == "summary")
         result |= {"load": summary["load_seconds"],
                    "peak_mb": summary["peak_memory_bytes"] / 1e6 if summary["peak_memory_bytes"]
