@@ -24,7 +24,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web serve test test-long lint fuzz bench install clean program all-programs
+.PHONY: help run build web serve test test-long lint fuzz bench compare install clean program all-programs
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -94,6 +94,13 @@ bench: ## Measure this machine's limits, the kernels and the model
 	@cmake --build build -j $(JOBS)
 	@for bench in build/*_bench; do [ ! -x "$$bench" ] || "$$bench"; done
 	@model="$$(build/munia pull --default)"; build/munia bench --model "$$model"
+
+# --readme only by hand: bench/compare/render.py FILE --readme puts a run into the READMEs.
+compare: program ## Beside its peers, interleaved (20 GB in build/): ONLY=llamacpp,openvino QUICK=1 ROUNDS=5 THREADS=N RESUME=FILE
+	@tools/bootstrap.sh build test
+	@exec bench/compare/run_compare.py $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") \
+	  $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(THREADS),--threads "$(THREADS)") \
+	  $(if $(RESUME),--resume "$(RESUME)")
 
 install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
