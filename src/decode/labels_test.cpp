@@ -40,6 +40,32 @@ std::vector<double> fill(const LabelTree& tree) {
   return logprobs;
 }
 
+TEST(LabelTree, PlainLogitsGiveTheProbabilitiesOfLogSoftmax) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Labels labels{{{0}}, {{2}}, {{3}, {5}}};
+  const LabelTree tree = LabelTree::build(labels).value_or_throw();
+  const auto probabilities = [&](const std::vector<float>& logits, bool plain) {
+    std::vector<double> logprobs(tree.nodes().size());
+    if (plain) {
+      tree.set_child_logits(LabelTree::kRoot, logits, logprobs);
+    } else {
+      tree.set_child_logprobs(LabelTree::kRoot, logits, logprobs);
+    }
+    return tree.score(logprobs).probabilities;
+  };
+  const std::vector<std::vector<float>> rows = {
+      {1.5F, 9.0F, -2.25F, 0.125F, 3.0F, 1.0F},
+      {1e4F, 0.0F, 9999.5F, -1e4F, 0.0F, 3.0F},
+      {1.0F, 0.0F, std::nanf(""), 2.0F, 0.0F, -kInfinity},
+      {1.0F, 0.0F, kInfinity, 2.0F, 0.0F, kInfinity},
+      {-kInfinity, 0.0F, std::nanf(""), -kInfinity, 0.0F, -kInfinity}};
+  for (const std::vector<float>& row : rows) {
+    const std::vector<double> whole = probabilities(row, false);
+    const std::vector<double> plain = probabilities(row, true);
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(plain[i], whole[i], 1e-14);
+  }
+}
+
 TEST(LabelTree, SharesBeginnings) {
   // 7 8 | 7 9 | 7 9 9 | 3
   const Labels labels{{{7, 8}, {7, 9}}, {{7, 9, 9}}, {{3}}};
