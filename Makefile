@@ -15,6 +15,7 @@ DESTDIR ?=
 JOBS = $$(tools/jobs.sh)
 TEST_MODELS := qwen2.5-coder-0.5b-packaged smollm2-135m-instruct
 FUZZ_SECONDS ?= 60
+SERVE_FLAGS ?=
 
 # $(call configure,PRESET,DIR): once; afterwards ninja itself runs CMake again when it must. CMake's
 # report goes to a log and is shown only when it fails.
@@ -24,7 +25,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build test test-long lint fuzz bench install clean program all-programs
+.PHONY: help run serve build test test-long lint fuzz bench install clean program all-programs
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +84,9 @@ fuzz: ## Run every fuzzer for FUZZ_SECONDS=60 on its corpus (clang-16)
 	  "$$fuzzer" -max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
 	    -artifact_prefix="build/fuzz/$$name-" "$$new" $$seeds; \
 	done
+
+serve: program ## Start the service on http://127.0.0.1:8080 (SERVE_FLAGS="--port 7860 …")
+	@model="$$(build/munia pull --default)"; build/munia serve --model "$$model" $(SERVE_FLAGS)
 
 bench: ## Measure this machine's limits, the kernels and the model
 	@tools/bootstrap.sh build
