@@ -15,6 +15,7 @@ DESTDIR ?=
 JOBS = $$(tools/jobs.sh)
 TEST_MODELS := qwen2.5-coder-0.5b-packaged smollm2-135m-instruct
 FUZZ_SECONDS ?= 60
+SERVE_FLAGS ?=
 
 # $(call configure,PRESET,DIR): once; afterwards ninja itself runs CMake again when it must. CMake's
 # report goes to a log and is shown only when it fails.
@@ -53,8 +54,8 @@ web: ## Build the web page: web/dist, which the next build of the program takes 
 	@tools/bootstrap.sh web
 	@tools/build_page.sh
 
-serve: web program ## Build the page and start the service on 127.0.0.1:8080
-	@model="$$(build/munia pull --default)"; exec build/munia serve --model "$$model"
+serve: web program ## Build the page, start the service on http://127.0.0.1:8080 (SERVE_FLAGS=…)
+	@model="$$(build/munia pull --default)"; exec build/munia serve --model "$$model" $(SERVE_FLAGS)
 
 # Everything, tests included.
 all-programs: web

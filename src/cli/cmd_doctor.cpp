@@ -178,7 +178,7 @@ void Doctor::packed_file(const std::filesystem::path& path) {
   const auto file = files::MuniaFile::open(path.string(), kernels::kPackedLayout);
   Status status = file ? Status() : Status(file.error());
   if (status) {
-    ThreadPool pool({choose_threads(context_).n, {}, 0});
+    ThreadPool pool(pool_options(context_, choose_threads(context_, path.string())));
     status = model::verify_packed(**file, pool);
   }
   failed_ = failed_ || !status;

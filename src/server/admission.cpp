@@ -155,9 +155,10 @@ Admission::State Admission::state() const {
   return {waiting_[0].size() + waiting_[1].size(), running_.size(), mean_seconds_};
 }
 
-// Bulk work leaves slots free, so that an interactive request starts soon.
+// A piece of bulk work keeps several jobs in the engine by itself: a few fill the machine, and an
+// interactive request finds a free slot and a short queue in the engine.
 std::size_t Admission::max_bulk() const {
-  return static_cast<std::size_t>(std::max(1, options_.parallel / 2));
+  return static_cast<std::size_t>(std::max(1, options_.parallel / 8));
 }
 
 bool Admission::take_locked(Work& work) {
