@@ -106,7 +106,7 @@ service_test('a batch from a CSV', async (page) => {
   await page.getByRole('button', { name: 'Label 3 texts' }).click();
   await page.getByText('Done: 3 texts labelled.').waitFor();
   assert.equal(await page.locator('tbody tr').count(), 3);
-  await page.getByLabel('Labels', { exact: true }).selectOption('own');
+  await page.locator('#batch-task').selectOption('own');
   await page.getByLabel('Your labels').fill('praise, complaint, question');
   await page.getByRole('button', { name: 'Label 3 texts' }).click();
   await page.getByText('Done: 3 texts labelled.').waitFor();
