@@ -128,7 +128,7 @@ double time_against_bytes(const ModelCost& cost, std::int64_t first, double firs
 
 void report_position(const BenchRun& run, std::int64_t position, const Measured& m,
                      double against_bytes) {
-  const ModelCost cost(run.model());
+  const ModelCost cost(run.model(), HeadRead::kFull);
   const Spread prefill = spread(m.prefill_ms);
   const Spread decode = spread(m.decode_ms);
   const double bytes = cost.decode_bytes(position);
@@ -182,7 +182,7 @@ void bench_positions(BenchRun& run, const std::vector<std::int64_t>& wanted) {
   sweep.warm_up();
   for (std::int64_t i = 1; i <= run.repetitions; ++i) sweep.repeat(i, positions, measured);
 
-  const ModelCost cost(run.model());
+  const ModelCost cost(run.model(), HeadRead::kFull);
   const std::int64_t first = positions.front();
   const double first_ms = spread(measured[first].decode_ms).median;
   const auto line_of = [](const char* name, bool dashed) {

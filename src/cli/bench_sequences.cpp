@@ -35,7 +35,6 @@ double measure(const BenchRun& run, std::int64_t n_sequences, std::int64_t numbe
 
 void bench_sequences(BenchRun& run, const std::vector<std::int64_t>& counts) {
   if (run.n_decode < 1) return;
-  const ModelCost cost(run.model());
   report::Series line{"tokens/s", {}, false};
   double one = 0;
   for (const std::int64_t count : counts) {
@@ -46,6 +45,7 @@ void bench_sequences(BenchRun& run, const std::vector<std::int64_t>& counts) {
     }
     const Spread speed = spread(std::move(speeds));
     const auto n = static_cast<double>(count);
+    const ModelCost cost(run.model(), count <= 4 ? HeadRead::kGreedy : HeadRead::kFull);
     if (one == 0) one = speed.median;
     const std::int64_t middle = kPromptTokens + run.n_decode / 2;
     const double kv_bytes = cost.decode_bytes(middle) - cost.weight_bytes();

@@ -42,8 +42,9 @@ Spread decode(const BenchRun& run) {
 }
 
 void report_prefill(const BenchRun& run, std::int64_t n_tokens, const Spread& speed) {
-  const double flops =
-      speed.median * ModelCost(run.model()).prefill_flops(n_tokens) / static_cast<double>(n_tokens);
+  const double flops = speed.median *
+                       ModelCost(run.model(), HeadRead::kFull).prefill_flops(n_tokens) /
+                       static_cast<double>(n_tokens);
   const double percent = percent_of(flops, run.limits.flops);
   if (run.context.json) {
     JsonWriter writer;
@@ -65,7 +66,8 @@ void report_prefill(const BenchRun& run, std::int64_t n_tokens, const Spread& sp
 
 void report_decode(const BenchRun& run, const Spread& speed) {
   const std::int64_t middle = kDecodePromptTokens + run.n_decode / 2;
-  const double bytes = speed.median * ModelCost(run.model()).decode_bytes(middle);
+  const double bytes =
+      speed.median * ModelCost(run.model(), HeadRead::kGreedy).decode_bytes(middle);
   const double percent = percent_of(bytes, run.limits.huge_bytes);
   if (run.context.json) {
     JsonWriter writer;

@@ -29,7 +29,7 @@ void write_spread(JsonWriter& writer, const std::string& name, const Spread& val
       .field(name + "_high", values.high);
 }
 
-ModelCost::ModelCost(const model::Model& model) {
+ModelCost::ModelCost(const model::Model& model, HeadRead head) {
   const model::ModelConfig& config = model.config();
   const model::Weights& weights = model.weights();
   const auto bytes_of = [](const kernels::PackedMatrix& w) {
@@ -45,9 +45,9 @@ ModelCost::ModelCost(const model::Model& model) {
       weight_bytes_ += bytes_of(linear->w);
     }
   }
-  // Greedy decoding reads the 8-bit copy of the head where there is one.
   const std::size_t copy_bytes = model.head_screen().memory.size_bytes();
-  weight_bytes_ += copy_bytes > 0 ? static_cast<double>(copy_bytes) : bytes_of(weights.head);
+  const bool reads_copy = head == HeadRead::kGreedy && copy_bytes > 0;
+  weight_bytes_ += reads_copy ? static_cast<double>(copy_bytes) : bytes_of(weights.head);
   head_flops_ = flops_of(weights.head);
   pair_flops_ = 4.0 * static_cast<double>(config.n_layers * config.n_heads * config.head_dim);
   kv_bytes_per_token_ = static_cast<double>(model.kv_layout().page_bytes()) /

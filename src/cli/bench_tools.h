@@ -26,13 +26,17 @@ double mean(const std::vector<double>& values);
 /// Fields NAME, NAME_low, NAME_high.
 void write_spread(JsonWriter& writer, const std::string& name, const Spread& values);
 
+/// What a decoding step reads of the output layer: all of it, or for greedy decoding of at most
+/// four sequences its 8-bit copy where there is one.
+enum class HeadRead { kFull, kGreedy };
+
 /// Operations (a multiply-add is two) and bytes of the forward pass.
 class ModelCost {
  public:
-  explicit ModelCost(const model::Model& model);
+  ModelCost(const model::Model& model, HeadRead head);
   /// A prompt of n tokens with the logits of its last.
   double prefill_flops(std::int64_t n_tokens) const;
-  /// Weights, the head (or its 8-bit copy) included, and the keys and values of all positions
+  /// Weights, what is read of the head included, and the keys and values of all positions
   /// before and at `pos`, for one decoded token.
   double decode_bytes(std::int64_t pos) const;
   double weight_bytes() const { return weight_bytes_; }

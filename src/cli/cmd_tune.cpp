@@ -112,7 +112,7 @@ void Tune::measure(Row& row, std::int64_t number) {
 }
 
 void Tune::report(const Row& row) {
-  const ModelCost cost(*session_.bundle->model);
+  const ModelCost cost(*session_.bundle->model, HeadRead::kGreedy);
   const double gbytes =
       median(row.decode) * cost.decode_bytes(flags_.n_prompt + flags_.n_decode / 2) * 1e-9;
   if (context_.json) {
