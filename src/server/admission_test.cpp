@@ -133,6 +133,7 @@ TEST(Admission, StoppedWorkLeavesTheQueue) {
   Piece waiting;
   Admission admission({1, 8, 3600, 3600});
   ASSERT_FALSE(admission.submit(first.work(Priority::kInteractive)));
+  first.wait_started();
   ASSERT_FALSE(admission.submit(waiting.work(Priority::kInteractive)));
   waiting.scope->stop(ErrorCode::kCancelled);
   admission.wake();

@@ -36,7 +36,7 @@ const boost::json::object& fixed_context() {
 const std::vector<ChatTemplate>& real_templates() {
   static const auto templates = [] {
     std::vector<ChatTemplate> list;
-    auto dir = std::filesystem::path(__FILE__).parent_path() / "../../tests/data/templates";
+    const std::filesystem::path dir = MUNIA_SOURCE_DIR "/tests/data/templates";
     for (auto name : {"qwen2.5-coder", "think", "parts", "turns", "schema", "date"}) {
       std::ifstream in(dir / (std::string(name) + ".jinja"), std::ios::binary);
       std::stringstream text;
