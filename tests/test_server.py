@@ -117,6 +117,8 @@ def test_classify(server):
 def test_classify_own_labels(server):
     (result,) = server.post("/classify", {"texts": ["好"], "labels": ["好", "坏", "平"]}).json
     assert list(result["probabilities"]) == ["好", "坏", "平"]
+    metrics = server.get("/metrics").text
+    assert 'label="own"' in metrics and "平" not in metrics  # no text of the users there
 
 
 @pytest.mark.parametrize("body, param", [

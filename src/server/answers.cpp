@@ -127,6 +127,14 @@ void count_special_tokens(Service& service, const LoadedModel& model, std::strin
   if (n > 0) service.metrics().special_token_attempts(n);
 }
 
+void note_prediction(Service& service, const tasks::Classifier& classifier,
+                     const tasks::Classification& result) {
+  // Labels that a request brought along are its user's text.
+  const bool known = service.model()->classifiers.contains(classifier.task().name);
+  const std::string label = result.label && !known ? "own" : result.label.value_or("");
+  service.metrics().prediction(label, result.confidence);
+}
+
 Outcome check_text(const LoadedModel& model, const tasks::Classifier& classifier,
                    std::string_view text, const std::string& param) {
   const Result<std::vector<std::int32_t>> ids = classifier.prompt_ids(text);
@@ -153,7 +161,7 @@ Result<std::vector<tasks::Classification>> classify_texts(Service& service, Exch
       return;
     }
     service.note_job(result->usage, result->timings, "stop");
-    service.metrics().prediction(result->label.value_or(""), result->confidence);
+    note_prediction(service, classifier, *result);
     exchange.note_usage(result->usage.prompt_tokens, result->usage.cached_tokens,
                         result->usage.completion_tokens, "stop");
     results.push_back(*std::move(result));

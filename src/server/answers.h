@@ -42,6 +42,9 @@ std::shared_ptr<const tasks::Classifier> read_classifier(const Service& service,
                                                          BodyReader& body);
 /// Counts special tokens that stand in a user's text, where they are data.
 void count_special_tokens(Service& service, const LoadedModel& model, std::string_view text);
+/// Counts a label; one that the request itself named counts as "own".
+void note_prediction(Service& service, const tasks::Classifier& classifier,
+                     const tasks::Classification& result);
 /// Whether `text` can be asked about: 400 when it is empty or too long, with both numbers.
 Outcome check_text(const LoadedModel& model, const tasks::Classifier& classifier,
                    std::string_view text, const std::string& param);

@@ -85,7 +85,7 @@ Outcome run_predict(Service& service, Exchange& exchange, JobScope& scope,
       tasks::predict(*service.model()->engine, *request.classifier, request.text, options);
   if (!prediction) return to_api_error(service.told_reason(prediction.error(), scope), "text");
   const tasks::Classification& emotion = prediction->emotion;
-  service.metrics().prediction(emotion.label.value_or(""), emotion.confidence);
+  note_prediction(service, *request.classifier, emotion);
   service.note_job(emotion.usage, emotion.timings, "stop");
   std::string reason = "stop";
   if (prediction->reply) {
