@@ -42,9 +42,9 @@ struct PageAnswer {
   std::string_view body;                                     // points into the program's constants
 };
 
-/// The answer for `path` ("/" is "/index.html"; without the page it tells how to get it), or nothing
-/// where the page has no such file: then it is the router's 404. The other two are the request's
-/// headers, empty where they are absent.
+/// The answer for `path` ("/" is "/index.html"; without the page it tells how to get it), or
+/// nothing where the page has no such file: then it is the router's 404. The other two are the
+/// request's headers, empty where they are absent.
 std::optional<PageAnswer> page_answer(std::string_view path, std::string_view accept_encoding,
                                       std::string_view if_none_match);
 

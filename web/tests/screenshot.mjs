@@ -12,16 +12,16 @@ const browser = await launch();
 const mock = process.env.MUNIA_TEST_URL ? null : await start_mock({ token_ms: 22 });
 const address = process.env.MUNIA_TEST_URL ?? mock.address;
 try {
-  const { page } = await open_page(browser, address, { viewport: { width: 1120, height: 760 } });
-  for (const text of ['Can you remind me to water the plants?', '下周要答辩了，有点紧张']) {
+  const { page } = await open_page(browser, address, { viewport: { width: 1120, height: 800 } });
+  for (const text of ['What rhymes with feather?', '今天的实验终于成功了，太棒了！']) {
     await chat_once(page, text);
     await page.getByRole('button', { name: 'New conversation' }).first().click();
   }
-  await chat_once(page, '今天的实验终于成功了，太棒了！');
-  await chat_once(page, 'Two hours in the queue, and the food was cold.');
+  await chat_once(page, '排队两小时，饭菜还是凉的，太失望了。');
+  await chat_once(page, 'I finally passed my driving test! How should I celebrate? Give me three ideas.');
   await page.locator('summary.badge').last().click();
   await page.locator('.scroller').evaluate((node) => { node.scrollTop = node.scrollHeight; });
-  await page.mouse.move(700, 740);
+  await page.mouse.move(700, 790);
   await page.waitForTimeout(300);
   mkdirSync(fileURLToPath(new URL('../../docs/images', import.meta.url)), { recursive: true });
   await page.screenshot({ path: OUT });
