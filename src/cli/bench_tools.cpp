@@ -45,7 +45,7 @@ ModelCost::ModelCost(const model::Model& model, HeadRead head) {
       weight_bytes_ += bytes_of(linear->w);
     }
   }
-  const std::size_t copy_bytes = model.head_screen().memory.size_bytes();
+  const std::size_t copy_bytes = model.head_screen().size_bytes();
   const bool reads_copy = head == HeadRead::kGreedy && copy_bytes > 0;
   weight_bytes_ += reads_copy ? static_cast<double>(copy_bytes) : bytes_of(weights.head);
   head_flops_ = flops_of(weights.head);

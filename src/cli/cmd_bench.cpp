@@ -82,7 +82,7 @@ void report_summary(const BenchRun& run, const std::string& hash,
         .field("model", session.bundle->name)
         .field("weights", model.weights().types)
         .field("weight_bytes", model.weights().size_bytes)
-        .field("head_copy_bytes", model.head_screen().memory.size_bytes())
+        .field("head_copy_bytes", model.head_screen().size_bytes())
         .field("kv_bytes_per_token", ModelCost(model, HeadRead::kFull).kv_bytes_per_token())
         .field("isa", isa)
         .field("threads", session.threads.n)

@@ -71,9 +71,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags) {
   const std::string source = find_model_path(context, context.settings.model());
   const Threads threads = choose_threads(context, source);
   ThreadPool pool(pool_options(context, threads));
-  engine::BundleOptions options = bundle_options(context, 0);
-  options.head = model::HeadMode::kFull;
-  const auto bundle = engine::load_bundle(source, options, pool);
+  const auto bundle = engine::load_bundle(source, bundle_options(context, 0), pool);
 
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   context.interrupts->on_interrupt([stopped] { *stopped = true; });

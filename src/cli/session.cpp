@@ -98,7 +98,7 @@ std::uint64_t one_context_bytes(const model::Model& model) {
 MemoryNeed memory_need(const model::Model& model, const engine::EngineOptions& options) {
   const model::ModelConfig& config = model.config();
   MemoryNeed need;
-  need.weights = model.weights().size_bytes + model.head_screen().memory.size_bytes();
+  need.weights = model.weights().size_bytes + model.head_screen().size_bytes();
   need.kv_one_context = one_context_bytes(model);
   const std::int64_t row_floats = 2 * config.hidden_dim +
                                   (2 * config.n_heads + 2 * config.n_kv_heads) * config.head_dim +

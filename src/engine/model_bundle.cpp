@@ -221,6 +221,7 @@ Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& 
   writer.add_bytes("tokenizer", bundle.tokenizer->pack());
   if (bundle.chat_template) writer.add_bytes("chat_template", bundle.template_source);
   model::add_weights(config, bundle.model->weights(), writer);
+  model::add_head_screen(bundle.model->head_screen(), writer);
   return writer.write(path, callbacks);
 }
 

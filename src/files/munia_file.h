@@ -16,7 +16,7 @@
 //   then the parts in order of their offsets, matrices at multiples of 4 KiB, others of 64 bytes.
 // A text is u16 length and that many bytes. `layout` names how matrices are packed: a file of
 // another layout is refused, never converted. Parts of unknown names are ignored, so that later
-// versions can add some ("head_int8" is kept for a coarse copy of the head) under version 1.
+// versions can add some under version 1.
 // docs/munia_file.md tells users when to use such a file.
 #pragma once
 

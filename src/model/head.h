@@ -47,7 +47,10 @@ enum class HeadMode : std::uint8_t {
 /// The 8-bit copy. Empty where it is not wanted.
 struct HeadScreen {
   kernels::ScreenMatrix matrix;
-  AlignedBuffer memory;
+  AlignedBuffer memory;  // empty too where `matrix` borrows a mapped file
+  std::size_t size_bytes() const {
+    return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels());
+  }
 };
 HeadScreen make_head_screen(const kernels::PackedMatrix& head, HeadMode mode,
                             const kernels::Kernels& kernels, ThreadPool& pool);

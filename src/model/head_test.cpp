@@ -343,7 +343,7 @@ TEST(Head, TheCopyIsMadeWhereItPays) {
   const AlignedBuffer zeros(kernels::packed_panel_bytes(WeightType::kF32, 32) * 1024);
   const auto copy_bytes = [&](WeightType type, std::int64_t n_rows, HeadMode mode) {
     const PackedMatrix head{type, n_rows, 32, zeros.data(), kernels::packed_panel_bytes(type, 32)};
-    return make_head_screen(head, mode, kernels, pool).memory.size_bytes();
+    return make_head_screen(head, mode, kernels, pool).size_bytes();
   };
   EXPECT_GT(copy_bytes(WeightType::kBf16, 16384, HeadMode::kAuto), 0U);
   EXPECT_EQ(copy_bytes(WeightType::kBf16, 16384, HeadMode::kFull), 0U);

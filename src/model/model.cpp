@@ -136,6 +136,9 @@ std::unique_ptr<Model> Model::load_packed(const std::shared_ptr<const files::Mun
                                           LoadWay way, const Options& options, ThreadPool& pool) {
   std::unique_ptr<Model> model(new Model(config_from_packed(*file).value_or_throw(), options));
   model->weights_ = weights_from_packed(model->config_, file, way, pool).value_or_throw();
+  model->head_screen_ = head_screen_from_packed(*file, way, model->weights_.head, options.head,
+                                                *options.kernels, pool)
+                            .value_or_throw();
   return model;
 }
 

@@ -19,6 +19,10 @@ using files::PartKind;
 using kernels::PackedMatrix;
 using kernels::WeightType;
 
+constexpr const char* kHeadScreen = "head_int8";
+// The form of screen.h: a change of it gets another name, and files with the old one are not read.
+constexpr const char* kScreenType = "screen8.1";
+
 constexpr std::size_t kCopyStepBytes = std::size_t{4} << 20;
 
 std::size_t matrix_bytes(const PackedMatrix& matrix) {
@@ -163,31 +167,45 @@ Status run_all(ThreadPool& pool, std::int64_t n, const Body& body) {
   return result;
 }
 
-// Copies by reading: the file's pages go from the page cache straight to the arena, none of them
-// is mapped, so the process does not count the weights twice.
-Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& weights,
-                     ThreadPool& pool) {
+// Copies by reading: the file's pages go from the page cache straight to memory, none of them is
+// mapped, so the process does not count the weights twice.
+class Copy {
+ public:
+  explicit Copy(const MuniaFile& file) : file_(file) {}
+  void add(std::uint64_t offset, std::span<std::byte> out) {
+    for (std::size_t begin = 0; begin < out.size(); begin += kCopyStepBytes) {
+      const std::size_t n = std::min(kCopyStepBytes, out.size() - begin);
+      steps_.push_back({offset + begin, out.subspan(begin, n)});
+    }
+  }
+  Status run(ThreadPool& pool) const {
+    return run_all(pool, static_cast<std::int64_t>(steps_.size()), [this](std::int64_t i) {
+      const Step& step = steps_[static_cast<std::size_t>(i)];
+      return file_.read(step.offset, step.out);
+    });
+  }
+
+ private:
   struct Step {
     std::uint64_t offset;
     std::span<std::byte> out;
   };
+  const MuniaFile& file_;
+  std::vector<Step> steps_;
+};
+
+Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& weights,
+                     ThreadPool& pool) {
   weights.arena = AlignedBuffer(weights.size_bytes);
-  std::vector<Step> steps;
+  Copy copy(file);
   std::byte* to = weights.arena.data();
   for (std::size_t i = 0; i < parts.matrices.size(); ++i) {
     PackedMatrix& matrix = *parts.matrices[i];
     matrix.data = to;
-    for (std::size_t begin = 0, size = matrix_bytes(matrix); begin < size;) {
-      const std::size_t n = std::min(kCopyStepBytes, size - begin);
-      steps.push_back({parts.offsets[i] + begin, {to, n}});
-      begin += n;
-      to += n;
-    }
+    copy.add(parts.offsets[i], {to, matrix_bytes(matrix)});
+    to += matrix_bytes(matrix);
   }
-  return run_all(pool, static_cast<std::int64_t>(steps.size()), [&](std::int64_t i) {
-    const Step& step = steps[static_cast<std::size_t>(i)];
-    return file.read(step.offset, step.out);
-  });
+  return copy.run(pool);
 }
 
 }  // namespace
@@ -218,6 +236,37 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
     weights.types += type;
   }
   return weights;
+}
+
+void add_head_screen(const HeadScreen& screen, files::MuniaFileWriter& writer) {
+  if (screen.matrix.data == nullptr) return;
+  MuniaPart part;
+  part.name = kHeadScreen;
+  part.type = kScreenType;
+  part.n_rows = screen.matrix.n_rows;
+  part.n_cols = screen.matrix.n_cols;
+  writer.add_matrix(std::move(part), {screen.matrix.data, screen.size_bytes()});
+}
+
+Result<HeadScreen> head_screen_from_packed(const MuniaFile& file, LoadWay way,
+                                           const PackedMatrix& head, HeadMode mode,
+                                           const kernels::Kernels& kernels, ThreadPool& pool) {
+  const MuniaPart* part = file.find(kHeadScreen);
+  const std::size_t panel_bytes = kernels::screen_panel_bytes(head.n_cols);
+  const bool fits = part != nullptr && part->kind == PartKind::kMatrix &&
+                    part->type == kScreenType && part->n_rows == head.n_rows &&
+                    part->n_cols == head.n_cols &&
+                    part->size_bytes == panel_bytes * static_cast<std::size_t>(head.n_panels());
+  if (mode == HeadMode::kFull || !fits) return make_head_screen(head, mode, kernels, pool);
+  HeadScreen screen;
+  screen.matrix = {head.n_rows, head.n_cols, file.bytes(*part).data(), panel_bytes};
+  if (way == LoadWay::kMap) return screen;
+  screen.memory = AlignedBuffer(part->size_bytes);
+  screen.matrix.data = screen.memory.data();
+  Copy copy(file);
+  copy.add(part->offset, {screen.memory.data(), static_cast<std::size_t>(part->size_bytes)});
+  MUNIA_RETURN_IF_ERROR(copy.run(pool));
+  return screen;
 }
 
 Status verify_packed(const MuniaFile& file, ThreadPool& pool) {

@@ -16,6 +16,7 @@
 #include "files/tensor_file.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
+#include "model/head.h"
 
 namespace munia::model {
 
@@ -83,6 +84,13 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
                                     LoadWay way, ThreadPool& pool);
 /// Announces all parts of `weights`, whose bytes must stay until the writer has written.
 void add_weights(const ModelConfig& config, const Weights& weights, files::MuniaFileWriter& writer);
+/// The same for the 8-bit copy of the head (nothing where there is none).
+void add_head_screen(const HeadScreen& screen, files::MuniaFileWriter& writer);
+/// The copy that `mode` asks for: the file's, or made from `head` where the file has none of this
+/// form.
+Result<HeadScreen> head_screen_from_packed(const files::MuniaFile& file, LoadWay way,
+                                           const kernels::PackedMatrix& head, HeadMode mode,
+                                           const kernels::Kernels& kernels, ThreadPool& pool);
 /// Compares the sums of all parts of the file, with all threads; names the first that differs.
 Status verify_packed(const files::MuniaFile& file, ThreadPool& pool);
 
