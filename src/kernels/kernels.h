@@ -1,7 +1,8 @@
 // The only header of this room that others include: a table of function pointers for one rung of
 // the instruction-set ladder, chosen at run time (select_kernels). reference.cpp is the
 // specification; every other rung must give the same bytes (the FMA rungs all add in one order).
-// The AMX rung's matmul has an order of its own for some weight types (amx_matmul.inc).
+// The AMX rung adds BF16 and quantized weights in orders of its own (amx_matmul.inc,
+// amx_codes.inc).
 //
 // The one order of additions, for every weight type and every number of rows:
 //   total = 0
