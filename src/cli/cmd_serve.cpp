@@ -208,27 +208,34 @@ ExitStatus run_serve(const Context& context, const ServeFlags& flags) {
   StopRequests stops(*context.interrupts);
   server::Log log({flags.log_format == "json", !flags.no_request_log, flags.log_text});
   std::optional<Session> session;  // outlives what works with it
-  server::Service service(std::move(options));
-  server::App app(service, {keys, flags.cors, flags.hosts}, log, static_cast<int>(flags.workers));
+  std::optional<server::Service> service(std::in_place, std::move(options));
+  std::optional<server::App> app(std::in_place, *service,
+                                 server::GuardOptions{keys, flags.cors, flags.hosts}, log,
+                                 static_cast<int>(flags.workers));
   server::HttpServer http(
       http_options(flags),
       [&app](server::Request request, std::shared_ptr<server::Responder> responder) {
-        app.handle(std::move(request), std::move(responder));
+        app->handle(std::move(request), std::move(responder));
       },
-      [&app](int status) { app.note_refused(status); });
+      [&app](int status) { app->note_refused(status); });
   if (const Status started = http.start(); !started) {
     fail(ExitStatus::kFailed, started.error().message);
   }
+  const auto end = [&] {
+    shut_down(context, flags, stops, http, *app, *service, log);
+    app.reset();
+    service.reset();  // its threads are joined: nobody holds a connection of `http` any more
+  };
   announce(context, http.address(), log);
   warn_if_open(context, flags, !keys.empty(), log);
   try {
-    load_model(context, session, service, log);
+    load_model(context, session, *service, log);
     stops.wait();
   } catch (...) {
-    shut_down(context, flags, stops, http, app, service, log);
+    end();
     throw;
   }
-  shut_down(context, flags, stops, http, app, service, log);
+  end();
   return stops.by_keyboard() ? ExitStatus::kInterrupted : ExitStatus::kDone;
 }
 
