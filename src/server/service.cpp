@@ -80,7 +80,7 @@ void Service::run(const ExchangePtr& exchange, Priority priority,
     scope->stop(ErrorCode::kCancelled);
     admission_.wake();
   });
-  const auto answer = [this, exchange](const ApiError& error) {
+  const auto answer = [exchange](const ApiError& error) {
     if (error.status == kClientGone) {
       exchange->abandon();
     } else {
