@@ -67,7 +67,8 @@ int retry_after_seconds(double wait_seconds) {
   return std::max(1, static_cast<int>(std::ceil(wait_seconds)));
 }
 
-Admission::Admission(const AdmissionOptions& options) : options_(options) {
+Admission::Admission(const AdmissionOptions& options)
+    : options_(options), mean_seconds_(options.expected_seconds) {
   for (int i = 0; i < options_.parallel; ++i) threads_.emplace_back([this] { work_loop(); });
   watcher_ = std::thread([this] { watch_loop(); });
 }

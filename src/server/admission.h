@@ -50,6 +50,7 @@ struct AdmissionOptions {
   std::size_t max_queue = 64;    // pieces that wait
   double queue_seconds = 30;     // longest wait
   double request_seconds = 600;  // from arrival to the last byte
+  double expected_seconds = 0;   // of a piece of work, until one has ended; 0: unknown
 };
 
 /// When work that arrives now would start: `n_ahead` pieces stand before it, `n_free` of `parallel`

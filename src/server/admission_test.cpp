@@ -145,7 +145,7 @@ TEST(Admission, StoppedWorkLeavesTheQueue) {
 TEST(Admission, WaitHasALimit) {
   Piece first;
   Piece waiting;
-  Admission admission({1, 8, 0.05, 3600});
+  Admission admission({1, 8, 2, 3600});
   ASSERT_FALSE(admission.submit(first.work(Priority::kInteractive)));
   first.wait_started();
   ASSERT_FALSE(admission.submit(waiting.work(Priority::kInteractive)));
@@ -162,7 +162,7 @@ TEST(Admission, NothingStartsBehindItsDeadline) {
 }
 
 TEST(Admission, RunningWorkIsStoppedAtItsDeadline) {
-  Piece piece(0.05);
+  Piece piece(2);
   const auto ticket = std::make_shared<FakeTicket>();
   piece.scope->track(ticket);
   Admission admission({1, 8, 3600, 3600});
@@ -173,23 +173,18 @@ TEST(Admission, RunningWorkIsStoppedAtItsDeadline) {
 }
 
 TEST(Admission, RefusesAtOnceWhatWouldWaitTooLong) {
-  Piece slow;
+  Piece running;
   Piece next;
-  Piece third;
-  Admission admission({1, 8, 0.001, 3600});
-  ASSERT_FALSE(admission.submit(slow.work(Priority::kInteractive)));
-  slow.wait_started();
-  std::this_thread::sleep_for(
-      std::chrono::milliseconds(50));  // the rate that is learnt: 20 a second
-  slow.release.set_value();
-  ASSERT_TRUE(admission.wait_idle(60));
-  EXPECT_GE(admission.state().mean_seconds, 0.05);
-  ASSERT_FALSE(admission.submit(next.work(Priority::kInteractive)));
-  next.wait_started();
-  const auto refused = admission.submit(third.work(Priority::kInteractive));
+  Admission admission({1, 8, 30, 3600, 100});  // a piece takes 100 s, and 30 s may be waited
+  ASSERT_FALSE(admission.submit(running.work(Priority::kInteractive)));
+  running.wait_started();
+  const auto refused = admission.submit(next.work(Priority::kInteractive));
   ASSERT_TRUE(refused);
   EXPECT_EQ(refused->status, 429);
-  next.release.set_value();
+  EXPECT_EQ(refused->headers, (Fields{{"retry-after", "70"}}));
+  running.release.set_value();
+  ASSERT_TRUE(admission.wait_idle(60));
+  EXPECT_LT(admission.state().mean_seconds, 100);  // the rate is learnt
 }
 
 TEST(Admission, DrainRefusesAndFinishes) {
