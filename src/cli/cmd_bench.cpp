@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/bench_modes.h"
+#include "cli/bench_serve.h"
 #include "cli/commands.h"
 #include "cli/system_info.h"
 
@@ -24,6 +25,7 @@ struct BenchFlags {
   std::int64_t repetitions = 5;
   std::int64_t seed = 1;
   std::string plot;
+  ServeBenchFlags serve;
 };
 
 struct Lists {
@@ -159,8 +161,12 @@ void add_bench(CommandLine& line, Context& context) {
             "instead: the latency of a reply without KV cache, with it, and with warm-up, "
             "streaming and threads added",
             "改为逐步测量一次回复的延迟：无 KV 缓存、有缓存、预热、流式输出、多线程");
+  describe_serve_bench(spec, flags->serve);
   spec.option("--plot", flags->plot, "FILE.svg", "draw what was measured", "把测量结果画成图");
-  spec.run([&context, flags] { return run_bench(context, *flags); });
+  spec.run([&context, flags] {
+    return flags->serve.url.empty() ? run_bench(context, *flags)
+                                    : bench_serve(context, flags->serve, flags->plot);
+  });
 }
 
 }  // namespace munia::cli

@@ -1,4 +1,4 @@
-#include "cli/load_test.h"
+#include "cli/load_run.h"
 
 #include <gtest/gtest.h>
 
