@@ -30,7 +30,7 @@ PLATFORM_ROOMS = {"base", "kernels"}
 LIBRARY_PLACES = {
     "boost/beast": ("server/http_server",),
     "boost/asio": ("server/http_server",),
-    "curl/": ("hub/",),
+    "curl/": ("hub/", "cli/load_client.cpp"),
     "archive": ("hub/",),
     "spdlog/": ("cli/", "server/"),
     "CLI/": ("cli/",),
