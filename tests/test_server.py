@@ -51,13 +51,25 @@ def test_predict_other_task(server):
     assert server.post("/predict", {"text": "好", "task": "/etc/passwd"}).error["param"] == "task"
 
 
+def test_predict_shared_prompt(server):
+    separate = server.post("/predict", {"text": "今天真开心", "max_tokens": 8}).json
+    shared = server.post("/predict", {"text": "今天真开心", "max_tokens": 8, "prompt": "shared"}).json
+    assert shared["reply"] == separate["reply"]
+    assert set(shared["probabilities"]) == set(separate["probabilities"])
+    assert shared["probabilities"] != separate["probabilities"]
+    refused = server.post("/predict", {"text": "好", "prompt": "other"})
+    assert refused.status == 400 and refused.error["param"] == "prompt"
+
+
 def test_predict_stream(server):
     whole = server.post("/predict", {"text": "好", "max_tokens": 7}).json
     events = server.post("/predict", {"text": "好", "max_tokens": 7, "stream": True}).events
     assert events[0] == {"emotion": whole["emotion"], "probabilities": whole["probabilities"]}
     assert "".join(event["token"] for event in events[1:-2]) == whole["reply"]
     assert list(events[-2]) == ["finish_reason", "usage", "timings"]
-    assert events[-2]["usage"] == whole["usage"] and events[-1] == "[DONE]"
+    # The second request finds what the first one computed.
+    usages = [{**reply["usage"], "cached_tokens": 0} for reply in (whole, events[-2])]
+    assert usages[0] == usages[1] and events[-1] == "[DONE]"
 
 
 def test_predict_inputs(server):

@@ -291,8 +291,11 @@ class Engine::Loop {
     for (const Part& part : parts) {
       prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
       n_computed_tokens_ += part.share.n_tokens;
+      // One token with its logits behind others: a reply goes on.
+      if (part.share.n_tokens == 1 && part.first_index > 0) n_decode_tokens_ += 1;
     }
     ++n_steps_;
+    publish_stats();
   }
 
   void publish_stats() {
@@ -304,6 +307,7 @@ class Engine::Loop {
     stats_.pinned_bytes = prefix_cache_.pinned_bytes();
     stats_.n_steps = n_steps_;
     stats_.n_computed_tokens = n_computed_tokens_;
+    stats_.n_decode_tokens = n_decode_tokens_;
     stats_.n_cached_tokens = n_cached_tokens_;
   }
 
@@ -383,6 +387,7 @@ class Engine::Loop {
   std::int64_t kv_tokens_in_use_ = 0;
   std::int64_t n_steps_ = 0;
   std::int64_t n_computed_tokens_ = 0;
+  std::int64_t n_decode_tokens_ = 0;
   std::int64_t n_cached_tokens_ = 0;
 
   mutable std::mutex stats_mutex_;

@@ -37,6 +37,7 @@ struct EngineStats {
   std::size_t pinned_bytes = 0;        // of prefix_cache_bytes
   std::int64_t n_steps = 0;
   std::int64_t n_computed_tokens = 0;  // that went through the model
+  std::int64_t n_decode_tokens = 0;    // of them, tokens of replies
   std::int64_t n_cached_tokens = 0;    // that came from the prefix cache instead
 };
 

@@ -113,6 +113,10 @@ struct Metrics::State {
   prometheus::Gauge& running = gauge("requests_running", "Requests that the model works on.");
   prometheus::Gauge& waiting = gauge("requests_waiting", "Requests in the queue.");
   prometheus::Gauge& capacity = gauge("queue_capacity", "Requests that the queue holds.");
+  prometheus::Gauge& kv_usage =
+      gauge("kv_cache_usage_ratio", "Share of the KV memory in use, 0 to 1.");
+  prometheus::Gauge& prefix_bytes =
+      gauge("prefix_cache_bytes", "Bytes of KV pages that the prefix cache knows.");
   prometheus::Gauge& threads = gauge("threads", "Threads that compute.");
   prometheus::Gauge& ready = gauge("ready", "1 when requests are let in.");
   prometheus::Gauge& budget =
@@ -244,6 +248,11 @@ void Metrics::update(const Gauges& gauges) {
   state_->waiting.Set(static_cast<double>(gauges.waiting));
   state_->capacity.Set(static_cast<double>(gauges.queue_capacity));
   state_->ready.Set(gauges.ready ? 1 : 0);
+  const engine::EngineStats& engine = gauges.engine;
+  state_->prefix_bytes.Set(static_cast<double>(engine.prefix_cache_bytes));
+  state_->kv_usage.Set(engine.kv_max_bytes == 0 ? 0
+                                                : static_cast<double>(engine.kv_used_bytes) /
+                                                      static_cast<double>(engine.kv_max_bytes));
   const ProcessInfo process = read_process_info();
   state_->resident.Set(static_cast<double>(process.resident_bytes));
   state_->peak.Set(static_cast<double>(process.peak_resident_bytes));
@@ -287,6 +296,14 @@ std::string Metrics::stats_json(const Gauges& gauges) {
   writer.field("prompt", whole(state_->prompt_tokens));
   writer.field("cached", whole(state_->cached_tokens));
   writer.field("generated", whole(state_->generated_tokens)).end_object();
+  writer.key("engine").begin_object();
+  writer.field("steps", gauges.engine.n_steps)
+      .field("prefill_tokens", gauges.engine.n_computed_tokens - gauges.engine.n_decode_tokens)
+      .field("decode_tokens", gauges.engine.n_decode_tokens)
+      .field("kv_used_bytes", gauges.engine.kv_used_bytes)
+      .field("kv_max_bytes", gauges.engine.kv_max_bytes)
+      .field("prefix_cache_bytes", gauges.engine.prefix_cache_bytes)
+      .end_object();
   writer.key("first_token_ms");
   state_->recent_first_ms.write(writer);
   writer.key("request_ms");

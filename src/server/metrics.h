@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "engine/engine.h"
+
 namespace munia::server {
 
 class Metrics {
@@ -48,6 +50,7 @@ class Metrics {
     std::size_t queue_capacity = 0;
     bool ready = false;
     double mean_request_seconds = 0;
+    engine::EngineStats engine;
   };
   /// The text format of Prometheus; figures of the process are read now.
   std::string text(const Gauges& gauges);

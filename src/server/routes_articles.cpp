@@ -180,8 +180,13 @@ void post_predict(Service& service, const ExchangePtr& exchange) {
   request.stream = body.boolean("stream").value_or(false);
   request.timeout = read_timeout(body);
   read_sampling(body, request.options.sampling);
-  if (const auto prompt = body.string("prompt"); prompt && *prompt != "separate") {
-    body.reject("\"prompt\" must be \"separate\"", "prompt", "unsupported");
+  if (const auto prompt = body.string("prompt")) {
+    if (*prompt == "shared") {
+      request.options.prompt = tasks::PromptForm::kShared;
+    } else if (*prompt != "separate") {
+      body.reject("\"prompt\" is \"" + *prompt + "\"; it must be \"separate\" or \"shared\"",
+                  "prompt");
+    }
   }
   refuse_beams(body);
   if (body.error()) return exchange->fail(*body.error());

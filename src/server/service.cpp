@@ -68,8 +68,13 @@ const LoadedModel* Service::model_or_fail(const ExchangePtr& exchange) {
 
 Metrics::Gauges Service::gauges() const {
   const Admission::State state = admission_.state();
-  return {state.n_running, state.n_waiting, options_.admission.max_queue, ready(),
-          state.mean_seconds};
+  const LoadedModel* loaded = model();
+  return {state.n_running,
+          state.n_waiting,
+          options_.admission.max_queue,
+          ready(),
+          state.mean_seconds,
+          loaded == nullptr ? engine::EngineStats{} : loaded->engine->stats()};
 }
 
 void Service::run(const ExchangePtr& exchange, Priority priority,

@@ -140,7 +140,7 @@ export function create_mock({ token_ms = 12, need_key = null } = {}) {
     return { ready: true, start_time: started / 1000 - 4321, version: '0.1.0',
       model: { name: 'qwen1.5-0.5b-chat', dtype: 'exact', isa: 'avx512', threads: 2 },
       requests: { running, waiting: 0, total: state.completions.length + state.predicts },
-      tokens: { prompt: Math.round(grown(s, 9, 120, 260)), cached: 0, generated: Math.round(grown(s, 14, 32, 46)) },
+      engine: { prefill_tokens: Math.round(grown(s, 9, 120, 260)), decode_tokens: Math.round(grown(s, 14, 32, 46)) },
       first_token_ms: { p50: wave(20, 180, 240), p95: wave(17, 380, 520) },
       memory: { resident_bytes: Math.round(wave(40, 1.31e9, 1.34e9)) }, cpu: { seconds: grown(s, 11, 0.9, 1.96) } };
   };

@@ -12,8 +12,8 @@ export function read_stats(json, at_s) {
   return {
     at_s,
     counts: {
-      prefill: number(json?.tokens?.prompt) - number(json?.tokens?.cached ?? 0),
-      decode: number(json?.tokens?.generated),
+      prefill: number(json?.engine?.prefill_tokens),
+      decode: number(json?.engine?.decode_tokens),
       cpu: number(json?.cpu?.seconds) * 100, // per cent of one processor
     },
     gauges: {

@@ -33,19 +33,19 @@ test('kept settings are repaired', () => {
 });
 
 test('rates are made from two answers', () => {
-  const answer = (prompt, cached, generated, cpu, at_s) => read_stats({
-    tokens: { prompt, cached, generated }, cpu: { seconds: cpu }, requests: { running: 2, waiting: 1 },
+  const answer = (prefill_tokens, decode_tokens, cpu, at_s) => read_stats({
+    engine: { prefill_tokens, decode_tokens }, cpu: { seconds: cpu }, requests: { running: 2, waiting: 1 },
     first_token_ms: { p50: 200, p95: 300 }, memory: { resident_bytes: 5 } }, at_s);
-  const first = answer(100, 20, 10, 1, 50);
+  const first = answer(80, 10, 1, 50);
   assert.ok(Number.isNaN(draw_values(null, first).decode));
   assert.equal(draw_values(null, first).running, 2);
-  assert.deepEqual(draw_values(first, answer(180, 40, 70, 4, 52)),
+  assert.deepEqual(draw_values(first, answer(140, 70, 4, 52)),
     { prefill: 30, decode: 30, cpu: 150, p50: 200, p95: 300, running: 2, waiting: 1, memory: 5 });
-  assert.ok(Number.isNaN(draw_values(first, answer(0, 0, 0, 0, 52)).decode), 'a server started again');
+  assert.ok(Number.isNaN(draw_values(first, answer(0, 0, 0, 52)).decode), 'a server started again');
 });
 
 test('statistics may lack anything', () => {
-  const { gauges, counts, about } = read_stats({ tokens: { generated: 40 }, requests: null }, 0);
+  const { gauges, counts, about } = read_stats({ engine: { decode_tokens: 40 }, requests: null }, 0);
   assert.equal(counts.decode, 40);
   assert.ok(Number.isNaN(gauges.running) && Number.isNaN(counts.cpu));
   assert.equal(about.model, null);
