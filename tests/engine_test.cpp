@@ -171,6 +171,29 @@ TEST(Engine, CancelEndsARunningAndAWaitingJob) {
   EXPECT_EQ(engine->generate(generate_job(10, 1, 5)).value_or_throw().ids.size(), 5U);
 }
 
+TEST(Engine, ACancelledJobDoesNotWaitForThoseBeforeIt) {
+  const auto engine = new_engine({.max_sequences = 1});
+  const auto running = engine->submit(generate_job(10, 1, 900)).value_or_throw();
+  const auto waiting = engine->submit(generate_job(10, 2, 900)).value_or_throw();
+  const auto last = engine->submit(generate_job(10, 3, 900)).value_or_throw();
+  last->cancel();
+  EXPECT_EQ(last->wait().error().code, ErrorCode::kCancelled);
+  waiting->cancel();
+  const Result<JobResult> before = waiting->wait();
+  ASSERT_FALSE(before) << "a job behind it ended after it";
+  EXPECT_EQ(before.error().code, ErrorCode::kCancelled);
+  running->cancel();
+  (void)running->wait();
+}
+
+TEST(Engine, AFullQueueRefuses) {
+  const auto engine = new_engine({.max_queue = 2});
+  std::vector<Job> jobs(3, generate_job(10, 1, 5));
+  const auto refused = engine->submit_together(std::move(jobs));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+}
+
 TEST(Engine, StoppingTheEngineEndsItsJobs) {
   auto engine = new_engine({.max_sequences = 1});
   const auto running = engine->submit(generate_job(10, 1, 900)).value_or_throw();
@@ -485,6 +508,13 @@ TEST(EnginePrefixCache, APinnedPrefixIsComputedOncePerEngine) {
   EXPECT_EQ(stats.n_computed_tokens, 45 + n_own);
   EXPECT_EQ(stats.pinned_bytes, 2 * kPageBytes);
   EXPECT_EQ(stats.kv_used_bytes, 2 * kPageBytes);
+}
+
+TEST(EnginePrefixCache, PinsThatWereLetGoDoNotPileUpWhileNoJobComes) {
+  const auto engine = new_engine();
+  const std::weak_ptr<const Tokens> first = engine->pin(ids_of_length(45, 1));
+  (void)engine->pin(ids_of_length(45, 2));
+  EXPECT_TRUE(first.expired());
 }
 
 TEST(EnginePrefixCache, AJobThatNeedsAllMemoryGetsIt) {
