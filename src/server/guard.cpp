@@ -69,6 +69,7 @@ bool is_loopback_host(std::string_view host) {
 }
 
 Guard::Guard(GuardOptions options) : options_(std::move(options)) {
+  for (std::string& host : options_.allowed_hosts) host = lower(host);
   for (const std::string& key : options_.api_keys) key_digests_.push_back(digest_of(key));
 }
 
