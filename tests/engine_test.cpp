@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <latch>
 #include <thread>
 
@@ -173,17 +174,31 @@ TEST(Engine, CancelEndsARunningAndAWaitingJob) {
 
 TEST(Engine, ACancelledJobDoesNotWaitForThoseBeforeIt) {
   const auto engine = new_engine({.max_sequences = 1});
-  const auto running = engine->submit(generate_job(10, 1, 900)).value_or_throw();
-  const auto waiting = engine->submit(generate_job(10, 2, 900)).value_or_throw();
-  const auto last = engine->submit(generate_job(10, 3, 900)).value_or_throw();
+  std::promise<void> cancelled;
+  std::promise<void> ended;
+  bool in_time = false;
+  int n_tokens = 0;
+  GenerateJob job = generate_job(10, 1, 3);
+  job.top_logprobs = 0;
+  job.on_token = [&](const decode::TokenLogprob&) {
+    constexpr auto kPatience = std::chrono::seconds(60);
+    if (n_tokens == 0) cancelled.get_future().wait_for(kPatience);
+    // The step between these two takes the cancelled job out of the queue.
+    if (n_tokens == 1) {
+      in_time = ended.get_future().wait_for(kPatience) == std::future_status::ready;
+    }
+    ++n_tokens;
+  };
+  const auto running = engine->submit(std::move(job)).value_or_throw();
+  const auto waiting = engine->submit(generate_job(10, 2, 3)).value_or_throw();
+  const auto last = engine->submit(generate_job(10, 3, 3)).value_or_throw();
   last->cancel();
+  cancelled.set_value();
   EXPECT_EQ(last->wait().error().code, ErrorCode::kCancelled);
-  waiting->cancel();
-  const Result<JobResult> before = waiting->wait();
-  ASSERT_FALSE(before) << "a job behind it ended after it";
-  EXPECT_EQ(before.error().code, ErrorCode::kCancelled);
-  running->cancel();
-  (void)running->wait();
+  ended.set_value();
+  EXPECT_TRUE(running->wait());
+  EXPECT_TRUE(waiting->wait());
+  EXPECT_TRUE(in_time) << "it waited for the running job's end";
 }
 
 TEST(Engine, AFullQueueRefuses) {
