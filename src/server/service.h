@@ -29,9 +29,8 @@ struct ServiceOptions {
 struct LoadedModel {
   std::shared_ptr<const engine::ModelBundle> bundle;
   engine::Engine* engine = nullptr;
-  std::string id;            // bundle->name
-  std::int64_t created = 0;  // Unix time of the load
-  std::int64_t n_threads = 0;
+  std::string id;                                                // bundle->name
+  std::int64_t created = 0;                                      // Unix time of the load
   std::map<std::string, Result<tasks::Classifier>> classifiers;  // by task name
 };
 
