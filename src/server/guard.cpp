@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view kBearer = "bearer ";
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // "[::1]:8080" -> "::1", "LocalHost.:80" -> "localhost"; empty for what is no host.
 std::string host_name(std::string_view host) {
   if (host.starts_with('[')) {

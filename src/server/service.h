@@ -37,8 +37,6 @@ struct LoadedModel {
 /// What work says at its end: nothing, or why it failed (then the exchange is answered with it).
 using Outcome = std::optional<ApiError>;
 
-/// The status by which "the client left" is logged; it is never sent.
-inline constexpr int kClientGone = 499;
 /// Runs `body`; an exception becomes an ApiError.
 Outcome guarded(const std::function<Outcome()>& body);
 
