@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <latch>
 #include <thread>
 
@@ -169,6 +170,43 @@ TEST(Engine, CancelEndsARunningAndAWaitingJob) {
   EXPECT_EQ(first->wait().error().code, ErrorCode::kCancelled);
   EXPECT_EQ(second->wait().error().code, ErrorCode::kCancelled);
   EXPECT_EQ(engine->generate(generate_job(10, 1, 5)).value_or_throw().ids.size(), 5U);
+}
+
+TEST(Engine, ACancelledJobDoesNotWaitForThoseBeforeIt) {
+  const auto engine = new_engine({.max_sequences = 1});
+  std::promise<void> cancelled;
+  std::promise<void> ended;
+  bool in_time = false;
+  int n_tokens = 0;
+  GenerateJob job = generate_job(10, 1, 3);
+  job.top_logprobs = 0;
+  job.on_token = [&](const decode::TokenLogprob&) {
+    constexpr auto kPatience = std::chrono::seconds(60);
+    if (n_tokens == 0) cancelled.get_future().wait_for(kPatience);
+    // The step between these two takes the cancelled job out of the queue.
+    if (n_tokens == 1) {
+      in_time = ended.get_future().wait_for(kPatience) == std::future_status::ready;
+    }
+    ++n_tokens;
+  };
+  const auto running = engine->submit(std::move(job)).value_or_throw();
+  const auto waiting = engine->submit(generate_job(10, 2, 3)).value_or_throw();
+  const auto last = engine->submit(generate_job(10, 3, 3)).value_or_throw();
+  last->cancel();
+  cancelled.set_value();
+  EXPECT_EQ(last->wait().error().code, ErrorCode::kCancelled);
+  ended.set_value();
+  EXPECT_TRUE(running->wait());
+  EXPECT_TRUE(waiting->wait());
+  EXPECT_TRUE(in_time) << "it waited for the running job's end";
+}
+
+TEST(Engine, AFullQueueRefuses) {
+  const auto engine = new_engine({.max_queue = 2});
+  std::vector<Job> jobs(3, generate_job(10, 1, 5));
+  const auto refused = engine->submit_together(std::move(jobs));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
 }
 
 TEST(Engine, StoppingTheEngineEndsItsJobs) {
@@ -485,6 +523,13 @@ TEST(EnginePrefixCache, APinnedPrefixIsComputedOncePerEngine) {
   EXPECT_EQ(stats.n_computed_tokens, 45 + n_own);
   EXPECT_EQ(stats.pinned_bytes, 2 * kPageBytes);
   EXPECT_EQ(stats.kv_used_bytes, 2 * kPageBytes);
+}
+
+TEST(EnginePrefixCache, PinsThatWereLetGoDoNotPileUpWhileNoJobComes) {
+  const auto engine = new_engine();
+  const std::weak_ptr<const Tokens> first = engine->pin(ids_of_length(45, 1));
+  (void)engine->pin(ids_of_length(45, 2));
+  EXPECT_TRUE(first.expired());
 }
 
 TEST(EnginePrefixCache, AJobThatNeedsAllMemoryGetsIt) {

@@ -109,6 +109,26 @@ TEST(Generate, AChoiceIsOneOfTheChoices) {
   EXPECT_GE(seen.size(), 2U);
 }
 
+// As a choice whose next byte no token of the model has.
+class NothingMayFollow : public decode::Automaton {
+ public:
+  decode::AutomatonState start() const override { return {}; }
+  bool advance(decode::AutomatonState&, std::uint8_t) const override { return false; }
+  bool accepts(const decode::AutomatonState&) const override { return false; }
+};
+
+TEST(Generate, AConstraintThatNoTokenFitsEndsTheReply) {
+  const auto engine = new_engine();
+  for (const float temperature : {0.0F, 1.0F}) {
+    GenerateJob job = job_of(1, 5);
+    job.sampling.temperature = temperature;
+    job.constraint = std::make_shared<NothingMayFollow>();
+    const GenerateResult result = engine->generate(job).value_or_throw();
+    EXPECT_EQ(result.finish_reason, "stop");
+    EXPECT_EQ(result.text, "");
+  }
+}
+
 TEST(Generate, AJsonObjectParses) {
   const auto engine = new_engine();
   int n_whole = 0;

@@ -20,10 +20,10 @@ enum class ErrorCode {
   kNotFound,         // a file or name does not exist
   kUnsupported,      // well-formed, but not something munia does
   kIo,               // the system refused a read or write
-  kLimit,            // a limit was passed: context, memory, queue
+  kLimit,            // a limit was passed: context, memory
   kCancelled,        // the caller went away or asked to stop
   kDeadline,         // the request's time ran out
-  kUnavailable,      // not ready, or shutting down
+  kUnavailable,      // not ready, full, or shutting down
 };
 
 /// What went wrong: says what, which value, which limit, what to do, in one sentence.

@@ -163,7 +163,6 @@ void load_model(const Context& context, std::optional<Session>& session, server:
   loaded.engine = session->engine.get();
   loaded.id = session->bundle->name;
   loaded.created = static_cast<std::int64_t>(std::time(nullptr));
-  loaded.n_threads = session->threads.n;
   service.set_model(std::move(loaded));
   log.info(context.lang.tr("ready: {} ({})", "就绪：{}（{}）", session->bundle->name,
                            session->threads.reason));

@@ -63,8 +63,9 @@ class Engine::Loop {
     {
       const std::lock_guard lock(mutex_);
       if (queue_.size() + jobs.size() > options_.max_queue) {
-        return Error{ErrorCode::kLimit,
-                     "the queue is full: " + std::to_string(queue_.size()) + " jobs are waiting"};
+        return Error{ErrorCode::kUnavailable,
+                     "the engine's queue is full: " + std::to_string(queue_.size()) +
+                         " jobs are waiting; try again later"};
       }
       for (Job& job : jobs) {
         auto ticket = std::make_shared<EngineTicket>();
@@ -78,6 +79,8 @@ class Engine::Loop {
 
   void pin(PinnedPrefix prefix) {
     const std::lock_guard lock(mutex_);
+    // While no job comes nobody takes them: those that were let go meanwhile must not pile up.
+    std::erase_if(new_pins_, [](const PinnedPrefix& pin) { return pin.use_count() == 1; });
     new_pins_.push_back(std::move(prefix));
   }
 
@@ -112,6 +115,7 @@ class Engine::Loop {
         if (stopping_) break;
         for (const PinnedPrefix& prefix : new_pins_) prefix_cache_.pin(prefix);
         new_pins_.clear();
+        drop_cancelled_waiting();
         admit();
       }
       drop_cancelled();
@@ -125,6 +129,15 @@ class Engine::Loop {
     queue_.clear();
   }
 
+  // Also behind a job that waits for memory: whoever cancelled one waits for its end. Holds mutex_.
+  void drop_cancelled_waiting() {
+    std::erase_if(queue_, [](const Waiting& waiting) {
+      if (!waiting.ticket->cancelled()) return false;
+      waiting.ticket->finish(cancelled_error());
+      return true;
+    });
+  }
+
   // Starts waiting jobs in order of arrival while slots and KV memory last. Holds mutex_.
   // A job is counted with all pages that it can ever hold, as if it found none in the prefix cache;
   // pages that only the cache holds are not counted, since they are given back when a job needs
@@ -133,11 +146,6 @@ class Engine::Loop {
     const std::int64_t capacity = kv_capacity_tokens();
     while (!queue_.empty()) {
       Waiting& next = queue_.front();
-      if (next.ticket->cancelled()) {
-        next.ticket->finish(cancelled_error());
-        queue_.pop_front();
-        continue;
-      }
       const std::int64_t kv_tokens = max_kv_tokens(next.job, bundle_.model->context());
       if (kv_tokens > capacity) {
         next.ticket->finish(
@@ -391,7 +399,7 @@ class Engine::Loop {
   std::int64_t n_cached_tokens_ = 0;
 
   mutable std::mutex stats_mutex_;
-  EngineStats stats_;  // as they were when a job last ended
+  EngineStats stats_;  // as they were after the last step, or when a job last ended
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
@@ -429,7 +437,12 @@ Result<std::shared_ptr<Ticket>> Engine::submit(Job job) {
 }
 
 Result<std::vector<std::shared_ptr<Ticket>>> Engine::submit_together(std::vector<Job> jobs) {
-  for (const Job& job : jobs) MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
+  for (const Job& job : jobs) {
+    MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
+    // Sorting the vocabulary takes a while: here, not on the engine thread where all would wait.
+    const auto* generate = std::get_if<GenerateJob>(&job);
+    if (generate != nullptr && generate->constraint) (void)bundle_->token_index();
+  }
   return loop_->submit(std::move(jobs));
 }
 

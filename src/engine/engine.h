@@ -20,7 +20,7 @@ struct EngineOptions {
   std::int64_t prefill_chunk = 512;  // most tokens in one step
   std::size_t max_kv_bytes = 0;      // 0: enough for max_sequences of the whole context, never
                                      // reserved before it is used
-  std::size_t max_queue = 1024;      // waiting jobs; more are refused with kLimit
+  std::size_t max_queue = 1024;      // waiting jobs; more are refused with kUnavailable
   int decode_threads = 0;            // of the pool, for steps that only decode; 0: all
   bool kv_cache = true;              // false: every token recomputes its whole past
   /// Keys and values kept of prompts and replies that have ended, within max_kv_bytes. Nothing: as
@@ -67,7 +67,7 @@ class Engine {
   /// Keeps the keys and values of `prefix` in the prefix cache, from the first job on that begins
   /// with it until the result is let go (before or after the engine).
   PinnedPrefix pin(Tokens prefix);
-  /// As they were when a job last ended; from any thread.
+  /// As they were after the last step, or when a job last ended; from any thread.
   EngineStats stats() const;
 
  private:

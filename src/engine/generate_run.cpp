@@ -72,7 +72,9 @@ class GenerateRun : public Run {
                                        : std::vector<float>();
     if (constraint_) mask_out(logits);
     const std::int32_t id = sampler_.pick(logits);
-    if (is_end(id)) {
+    // Nothing is allowed where no token has the byte that must follow.
+    const bool stuck = constraint_ && !constraint_->allowed().has(id);
+    if (stuck || is_end(id)) {
       finish("stop");
       return;
     }

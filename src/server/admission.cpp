@@ -97,12 +97,18 @@ std::optional<ApiError> Admission::submit(Work work) {
     const std::lock_guard lock(mutex_);
     if (draining_) return unavailable_error("the server is shutting down");
     const std::size_t n_waiting = waiting_[0].size() + waiting_[1].size();
-    const int n_free = options_.parallel - static_cast<int>(running_.size());
+    const int n_slots = interactive ? options_.parallel : static_cast<int>(max_bulk());
+    int n_free = options_.parallel - static_cast<int>(running_.size());
+    if (!interactive) n_free = std::min(n_free, n_slots - static_cast<int>(n_bulk_running_));
     const double wait = predict_wait_seconds(interactive ? waiting_[0].size() : n_waiting, n_free,
-                                             options_.parallel, mean_seconds_);
-    if (n_waiting + running_.size() >=
-        static_cast<std::size_t>(options_.parallel) + options_.max_queue) {
-      return busy_error("the queue is full: " + std::to_string(options_.max_queue) +
+                                             n_slots, mean_seconds_);
+    // Bulk work takes half of the queue at most: it must not keep interactive requests out.
+    const bool full = n_waiting + running_.size() >=
+                      static_cast<std::size_t>(options_.parallel) + options_.max_queue;
+    const bool bulk_full = !interactive && waiting_[1].size() >= static_cast<std::size_t>(n_free) +
+                                                                     (options_.max_queue + 1) / 2;
+    if (full || bulk_full) {
+      return busy_error("the queue is full: " + std::to_string(n_waiting) +
                             " requests are waiting; try again later",
                         retry_after_seconds(wait));
     }

@@ -47,7 +47,7 @@ class JobScope {
 
 struct AdmissionOptions {
   int parallel = 16;             // pieces of work that run at once, a thread for each
-  std::size_t max_queue = 64;    // pieces that wait
+  std::size_t max_queue = 64;    // pieces that wait; half of them bulk at most
   double queue_seconds = 30;     // longest wait
   double request_seconds = 600;  // from arrival to the last byte
   double expected_seconds = 0;   // of a piece of work, until one has ended; 0: unknown

@@ -128,6 +128,34 @@ TEST(Admission, BulkLeavesSlotsFree) {
   EXPECT_TRUE(admission.wait_idle(60));
 }
 
+TEST(Admission, BulkNeitherFillsTheQueueNorCountsSlotsThatItCannotHave) {
+  Piece bulk[5];
+  Piece interactive[4];
+  Admission admission({2, 4, 30, 3600, 40});  // a piece takes 40 s, and 30 s may be waited
+  ASSERT_FALSE(admission.submit(bulk[0].work(Priority::kBulk)));
+  bulk[0].wait_started();
+  const auto refused = admission.submit(bulk[1].work(Priority::kBulk));
+  ASSERT_TRUE(refused) << "one slot is free, but not for bulk work";
+  EXPECT_EQ(refused->status, 429);
+  bulk[0].release.set_value();
+  ASSERT_TRUE(admission.wait_idle(60));
+
+  Admission quick({2, 4, 3600, 3600});
+  for (int i = 1; i < 4; ++i) ASSERT_FALSE(quick.submit(bulk[i].work(Priority::kBulk))) << i;
+  bulk[1].wait_started();
+  const auto too_many = quick.submit(bulk[4].work(Priority::kBulk));
+  ASSERT_TRUE(too_many);
+  EXPECT_EQ(too_many->status, 429);
+  for (Piece& piece : interactive) {
+    if (&piece == &interactive[3]) break;
+    EXPECT_FALSE(quick.submit(piece.work(Priority::kInteractive)));
+  }
+  EXPECT_TRUE(quick.submit(interactive[3].work(Priority::kInteractive)));
+  for (int i = 1; i < 4; ++i) bulk[i].release.set_value();
+  for (int i = 0; i < 3; ++i) interactive[i].release.set_value();
+  EXPECT_TRUE(quick.wait_idle(60));
+}
+
 TEST(Admission, StoppedWorkLeavesTheQueue) {
   Piece first;
   Piece waiting;

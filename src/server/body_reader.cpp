@@ -11,6 +11,8 @@ namespace json = boost::json;
 namespace {
 
 constexpr std::size_t kMaxDepth = 64;
+constexpr std::size_t kMaxStops = 16;
+constexpr std::size_t kMaxStopBytes = 1024;
 
 std::string quoted(std::string_view key) { return "\"" + std::string(key) + "\""; }
 
@@ -167,6 +169,22 @@ std::optional<std::vector<std::int32_t>> BodyReader::ids(std::string_view key,
     return std::nullopt;
   }
   return ids;
+}
+
+std::vector<std::string> read_stops(BodyReader& body) {
+  std::vector<std::string> stops = body.strings("stop");
+  if (stops.size() > kMaxStops) {
+    body.reject("\"stop\" has " + std::to_string(stops.size()) + " strings; at most " +
+                    std::to_string(kMaxStops) + " are allowed",
+                "stop");
+  }
+  for (const std::string& stop : stops) {
+    if (stop.size() <= kMaxStopBytes) continue;
+    body.reject("a string of \"stop\" has " + std::to_string(stop.size()) + " bytes; at most " +
+                    std::to_string(kMaxStopBytes) + " are allowed",
+                "stop");
+  }
+  return stops;
 }
 
 void read_sampling(BodyReader& body, decode::SamplingParams& sampling) {

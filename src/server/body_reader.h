@@ -47,6 +47,10 @@ class BodyReader {
   std::optional<ApiError> error_;
 };
 
+/// "stop": a string or a list of strings. Few and short: each is compared with every byte of a
+/// reply, on the engine's thread, and each choice of a request has a copy.
+std::vector<std::string> read_stops(BodyReader& body);
+
 /// temperature, top_p, top_k, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty:
 /// those that are there replace `sampling`'s. A temperature without a seed draws one.
 void read_sampling(BodyReader& body, decode::SamplingParams& sampling);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/answers.h"
+
 namespace munia::server {
 namespace {
 
@@ -72,6 +74,34 @@ TEST(BodyReader, DepthHasALimit) {
   };
   EXPECT_TRUE(BodyReader(deep(63)).ok());
   EXPECT_FALSE(BodyReader(deep(64)).ok());
+}
+
+TEST(Stops, AreFewAndShort) {
+  const auto json = [](std::size_t n, std::size_t size) {
+    std::string list;
+    for (std::size_t i = 0; i < n; ++i) {
+      list += (i == 0 ? "\"" : ",\"") + std::string(size, 'x') + "\"";
+    }
+    return "{\"stop\":[" + list + "]}";
+  };
+  const auto status = [](const std::string& text) {
+    BodyReader body(text);
+    (void)read_stops(body);
+    return body.ok() ? 200 : body.error()->status;
+  };
+  EXPECT_EQ(status("{}"), 200);
+  EXPECT_EQ(status(json(16, 1024)), 200);
+  EXPECT_EQ(status(json(17, 1)), 400);
+  EXPECT_EQ(status(json(1, 1025)), 400);
+}
+
+TEST(Template, OnlyTheServerSetsSpecialTokens) {
+  BodyReader body(
+      R"({"messages":[],"chat_template_kwargs":{"bos_token":"<|x|>","enable_thinking":false}})");
+  const boost::json::object context = render_context(body);
+  EXPECT_TRUE(body.ok());
+  EXPECT_FALSE(context.contains("bos_token"));
+  EXPECT_TRUE(context.contains("enable_thinking"));
 }
 
 TEST(Sampling, FieldsReplaceDefaults) {

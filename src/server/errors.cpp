@@ -79,7 +79,7 @@ ApiError to_api_error(const Error& error, std::string param) {
     case ErrorCode::kUnavailable:
       return unavailable_error(error.message);
     case ErrorCode::kCancelled:
-      return {499, error.message, "", "cancelled", {}};
+      return {kClientGone, error.message, "", "cancelled", {}};
     case ErrorCode::kIo:
       break;
   }

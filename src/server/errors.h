@@ -10,6 +10,9 @@
 
 namespace munia::server {
 
+/// The status by which "the client left" is logged; it is never sent.
+inline constexpr int kClientGone = 499;
+
 struct ApiError {
   int status = 400;
   std::string message;

@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view kBearer = "bearer ";
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // "[::1]:8080" -> "::1", "LocalHost.:80" -> "localhost"; empty for what is no host.
 std::string host_name(std::string_view host) {
   if (host.starts_with('[')) {
@@ -69,6 +61,7 @@ bool is_loopback_host(std::string_view host) {
 }
 
 Guard::Guard(GuardOptions options) : options_(std::move(options)) {
+  for (std::string& host : options_.allowed_hosts) host = lower(host);
   for (const std::string& key : options_.api_keys) key_digests_.push_back(digest_of(key));
 }
 

@@ -19,9 +19,10 @@ int status(const Guard& guard, const Request& asked, bool is_public = false) {
 }
 
 TEST(Guard, HostNames) {
-  const Guard guard({{}, {}, {"box.lan"}});
-  for (const char* host : {"localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:1", "[::1]:8080",
-                           "[::1]", "192.168.1.7:80", "a.localhost", "box.lan", "Box.LAN:99"}) {
+  const Guard guard({{}, {}, {"box.lan", "Other.LAN"}});
+  for (const char* host :
+       {"localhost", "localhost:8080", "LOCALHOST.", "127.0.0.1:1", "[::1]:8080", "[::1]",
+        "192.168.1.7:80", "a.localhost", "box.lan", "Box.LAN:99", "other.lan"}) {
     EXPECT_EQ(status(guard, request("GET", {{"host", host}})), 200) << host;
   }
   for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "",

@@ -41,6 +41,14 @@ std::optional<std::string_view> find(const Fields& fields, std::string_view name
 
 }  // namespace
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
 std::optional<std::string_view> Request::header(std::string_view name) const {
   return find(headers, name);
 }

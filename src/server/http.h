@@ -18,6 +18,9 @@ using Clock = std::chrono::steady_clock;
 /// Name and value, in order.
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
+/// ASCII letters in lower case; other bytes stay.
+std::string lower(std::string_view text);
+
 struct Request {
   std::string method;  // "GET"
   std::string target;  // as it was sent, "/stream?q=%E5%A5%BD"

@@ -78,8 +78,9 @@ struct HttpServer::Core {
                               });
                               return;
                             }
-                            begin(std::move(socket));
+                            // First: should begin() find no memory, the next one is still accepted.
                             accept(acceptor);
+                            begin(std::move(socket));
                           });
   }
 

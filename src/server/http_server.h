@@ -1,7 +1,7 @@
 // The network side: accepts connections (TCP or a Unix socket), reads whole requests within limits,
 // hands each to one callback and sends what its Responder is given. Asynchronous: an idle
-// connection costs memory but no thread. Knows no route. With http_server_session the only place
-// that includes the HTTP library.
+// connection costs memory but no thread. Knows no route. The files http_server* are the only ones
+// that include the HTTP library.
 #pragma once
 
 #include <cstdint>

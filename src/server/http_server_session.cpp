@@ -24,14 +24,6 @@ std::chrono::nanoseconds duration(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 // The answer to a request that could not be read; nothing where there is nobody to tell.
 std::optional<ApiError> read_failure(const beast::error_code& error, const HttpOptions& options) {
   if (error == http::error::header_limit) {

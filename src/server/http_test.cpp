@@ -101,7 +101,6 @@ TEST(Sse, AnEventIsOneLine) {
   EXPECT_EQ(sse_event(R"({"token":"a"})"), "data: {\"token\":\"a\"}\n\n");
   EXPECT_EQ(sse_event("{\n\"a\":1\r\n}"), "data: { \"a\":1  }\n\n");
   EXPECT_EQ(kSseDone, "data: [DONE]\n\n");
-  EXPECT_EQ(kSsePing, ": ping\n\n");
   EXPECT_EQ(sse_headers()[0].second, "text/event-stream; charset=utf-8");
 }
 

@@ -12,7 +12,6 @@ namespace munia::server {
 namespace {
 
 constexpr std::size_t kMaxTextBytes = 4096;
-constexpr int kStatusLeft = 499;
 
 std::string now_text() {
   const auto now = std::chrono::system_clock::now();
@@ -75,7 +74,7 @@ void Log::warn(const std::string& message) {
 void Log::request(const Request& request, const Record& record) {
   if (!options_.requests) return;
   const std::string method = known_method(request.method);
-  const int status = record.client_gone ? kStatusLeft : record.status;
+  const int status = record.client_gone ? kClientGone : record.status;
   JsonWriter writer;
   writer.field("event", "request").field("id", request.id).field("method", method);
   writer.field("route", record.route).field("status", status).field("ms", record.total_ms);

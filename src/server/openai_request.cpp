@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "decode/automaton.h"
+#include "server/answers.h"
 
 namespace munia::server {
 namespace {
@@ -123,12 +124,7 @@ void read_common(BodyReader& body, const LoadedModel& model, CompletionRequest& 
       request.include_usage = request.stream && usage->get_bool();
     }
   }
-  request.job.stops = body.strings("stop");
-  if (request.job.stops.size() > 16) {
-    body.reject("\"stop\" has " + std::to_string(request.job.stops.size()) +
-                    " strings; at most 16 are allowed",
-                "stop");
-  }
+  request.job.stops = read_stops(body);
   read_sampling(body, request.job.sampling);
   read_logit_bias(body, model.bundle->model->config().vocab_size, request.job.sampling);
   read_format(body, request.job);
@@ -161,23 +157,13 @@ void add_prompt(BodyReader& body, const LoadedModel& model, std::string_view par
 void read_messages(BodyReader& body, const LoadedModel& model, CompletionRequest& request) {
   const json::value* messages = body.find("messages");
   if (messages == nullptr) return body.reject("\"messages\" is missing", "messages");
-  json::object context;
-  context["messages"] = *messages;
+  json::object context = render_context(body);
   if (json::array* list = context["messages"].if_array()) {
     for (json::value& message : *list) {  // OpenAI's newer name of the system role
       json::value* role = message.is_object() ? message.get_object().if_contains("role") : nullptr;
       if (role != nullptr && role->is_string() && view(role->get_string()) == "developer") {
         *role = "system";
       }
-    }
-  }
-  context["add_generation_prompt"] = true;
-  if (const json::value* variables = body.find("chat_template_kwargs")) {
-    if (!variables->is_object()) {
-      return body.reject("\"chat_template_kwargs\" must be an object", "chat_template_kwargs");
-    }
-    for (const auto& [key, value] : variables->get_object()) {
-      if (context.if_contains(key) == nullptr) context[key] = value;
     }
   }
   if (body.ok()) add_prompt(body, model, "messages", model.bundle->render_ids(context), request);

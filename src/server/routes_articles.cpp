@@ -176,7 +176,7 @@ void post_predict(Service& service, const ExchangePtr& exchange) {
   request.classifier = read_classifier(service, *model, body);
   request.options.max_tokens = body.integer("max_tokens", 1, kMostTokens).value_or(kPredictTokens);
   request.options.reply = body.boolean("reply").value_or(true);
-  request.options.stops = body.strings("stop");
+  request.options.stops = read_stops(body);
   request.stream = body.boolean("stream").value_or(false);
   request.timeout = read_timeout(body);
   read_sampling(body, request.options.sampling);
@@ -229,7 +229,7 @@ void post_chat(Service& service, const ExchangePtr& exchange) {
   engine::GenerateJob job = chat_job();
   const std::string text = body.string("text").value_or("");
   job.max_tokens = body.integer("max_tokens", 1, kMostTokens).value_or(job.max_tokens);
-  job.stops = body.strings("stop");
+  job.stops = read_stops(body);
   read_sampling(body, job.sampling);
   refuse_beams(body);
   const std::optional<double> timeout = read_timeout(body);

@@ -111,7 +111,8 @@ void Service::run(const ExchangePtr& exchange, Priority priority,
     answer(error);
   };
   if (const Outcome refused = admission_.submit(std::move(item))) {
-    metrics_.rejected(refused->status == 429 ? "queue_full" : "draining");
+    const bool late = refused->code == "deadline_exceeded";
+    metrics_.rejected(refused->status == 429 ? "queue_full" : late ? "deadline" : "draining");
     exchange->fail(*refused);
   }
 }

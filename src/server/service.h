@@ -29,17 +29,14 @@ struct ServiceOptions {
 struct LoadedModel {
   std::shared_ptr<const engine::ModelBundle> bundle;
   engine::Engine* engine = nullptr;
-  std::string id;            // bundle->name
-  std::int64_t created = 0;  // Unix time of the load
-  std::int64_t n_threads = 0;
+  std::string id;                                                // bundle->name
+  std::int64_t created = 0;                                      // Unix time of the load
   std::map<std::string, Result<tasks::Classifier>> classifiers;  // by task name
 };
 
 /// What work says at its end: nothing, or why it failed (then the exchange is answered with it).
 using Outcome = std::optional<ApiError>;
 
-/// The status by which "the client left" is logged; it is never sent.
-inline constexpr int kClientGone = 499;
 /// Runs `body`; an exception becomes an ApiError.
 Outcome guarded(const std::function<Outcome()>& body);
 

@@ -14,7 +14,5 @@ Fields sse_headers();
 /// `json` is one line.
 std::string sse_event(std::string_view json);
 inline constexpr std::string_view kSseDone = "data: [DONE]\n\n";
-/// A comment as a block of its own; sent after long silence only.
-inline constexpr std::string_view kSsePing = ": ping\n\n";
 
 }  // namespace munia::server

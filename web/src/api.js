@@ -26,7 +26,7 @@ export function error_from(status, body, headers = new Headers()) {
   };
   let kind = 'failed';
   if (error?.code === 'context_length_exceeded') kind = 'context';
-  else if (status === 401 || status === 403) kind = 'key';
+  else if (status === 401) kind = 'key';
   else if (status === 429) kind = 'busy';
   else if (status === 503 || status === 502 || status === 504) kind = 'unavailable';
   else if (status >= 400 && status < 500) kind = 'refused';
