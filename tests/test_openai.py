@@ -199,6 +199,7 @@ def test_a_choice_is_one_of_the_list(client, extra):
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
      "response_format"),
+    ({"top_k": -2}, "top_k"), ({"seed": -2}, "seed"),
     ({"n": 0}, "n"), ({"n": 1000}, "n"), ({"temperature": -1}, "temperature"),
     ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": "5"}, "max_tokens"),
     ({"top_logprobs": 3}, "top_logprobs"), ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
@@ -263,6 +264,15 @@ def test_echo_with_logprobs_scores_the_prompt(client):  # demands.md row 37
     (scored,) = munia_process.score(TINY, [{"ids": ids[:1], "continuations": [ids[1:]]}])
     total = sum(choice.logprobs.token_logprobs[1:])
     assert math.isclose(total, scored["logprobs"][0], abs_tol=1e-6)
+
+
+def test_many_choices_come_in_order_and_log_probabilities_have_a_limit(client, tiny):
+    many = client.completions.create(model=TINY.name, prompt=["a", "b", "c"], n=16, max_tokens=2,
+                                     temperature=1, seed=-1, extra_body={"top_k": -1})
+    assert [choice.index for choice in many.choices] == list(range(48))
+    body = {"prompt": [[5] * 1000] * 20, "echo": True, "logprobs": 20, "max_tokens": 0}
+    refused = tiny.post("/v1/completions", body)
+    assert refused.status == 400 and refused.json["error"]["param"] == "logprobs"
 
 
 def test_echo_comes_before_the_new_text(client):

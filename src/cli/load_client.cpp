@@ -24,7 +24,8 @@ struct Incoming {
   Clock::time_point begun;
   bool streamed = false;
   EventReader events;
-  std::string body;   // what is no stream
+  std::string body;  // what is no stream
+  std::size_t n_bytes = 0;
   bool done = false;  // [DONE] was seen
   LoadReply reply;
 };
@@ -100,10 +101,10 @@ std::size_t on_header(char* bytes, std::size_t size, std::size_t n, void* user) 
 
 std::size_t on_body(char* bytes, std::size_t size, std::size_t n, void* user) {
   auto& in = *static_cast<Incoming*>(user);
+  in.n_bytes += size * n;
+  if (in.n_bytes > kMaxReplyBytes) return 0;  // ends the transfer
   if (in.streamed) {
     for (const std::string& event : in.events.push({bytes, size * n})) read_event(event, in);
-  } else if (in.body.size() + size * n > kMaxReplyBytes) {
-    return 0;  // ends the transfer
   } else {
     in.body.append(bytes, size * n);
   }

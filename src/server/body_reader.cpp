@@ -197,8 +197,11 @@ void read_sampling(BodyReader& body, decode::SamplingParams& sampling) {
   set("repetition_penalty", 0.01, 10, sampling.repetition_penalty);
   set("presence_penalty", -2, 2, sampling.presence_penalty);
   set("frequency_penalty", -2, 2, sampling.frequency_penalty);
-  if (const auto value = body.integer("top_k", 0, 1 << 20)) sampling.top_k = *value;
-  if (const auto value = body.integer("seed", 0, std::numeric_limits<std::int64_t>::max())) {
+  // Clients write -1 for "off" and "any".
+  if (const auto value = body.integer("top_k", -1, 1 << 20))
+    sampling.top_k = *value < 0 ? 0 : *value;
+  if (const auto value = body.integer("seed", -1, std::numeric_limits<std::int64_t>::max());
+      value && *value >= 0) {
     sampling.seed = static_cast<std::uint64_t>(*value);
   } else if (sampling.temperature > 0) {
     std::random_device device;

@@ -1,6 +1,7 @@
 // OpenAI's API as its official clients use it: models, chat completions, completions.
 #include "server/routes.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -8,6 +9,8 @@
 
 namespace munia::server {
 namespace {
+
+constexpr std::int64_t kInFlight = 8;  // choices of one request that the engine has at once
 
 /// The choices of one request while the engine computes them. The engine's callbacks write the
 /// chunks of a stream; they use this object, so it waits for every ticket before it goes.
@@ -37,10 +40,16 @@ class Choices {
     choices_.reserve(static_cast<std::size_t>(n));  // callbacks hold references
     for (std::int64_t i = 0; i < n; ++i) {
       choices_.push_back({nullptr, LogprobsWriter(*model_.bundle->tokenizer, request_.chat)});
-      if (const Status submitted = submit(i); !submitted) return to_outcome(submitted.error());
     }
     std::vector<engine::GenerateResult> results;
+    std::int64_t n_submitted = 0;
     for (std::int64_t i = 0; i < n; ++i) {
+      // A few at a time, so that one request with many choices leaves room for others.
+      for (; n_submitted < std::min(n, i + kInFlight); ++n_submitted) {
+        if (const Status submitted = submit(n_submitted); !submitted) {
+          return to_outcome(submitted.error());
+        }
+      }
       Choice& choice = choices_[static_cast<std::size_t>(i)];
       Result<engine::JobResult> result = wait(choice);
       if (!result) return to_outcome(result.error());

@@ -259,6 +259,17 @@ CompletionRequest read_completion_request(BodyReader& body, const LoadedModel& m
                 "unsupported_parameter");
   }
   read_prompts(body, model, request);
+  if (request.job.prompt_logprobs >= 0) {
+    std::int64_t n_tokens = 0;
+    for (const auto& prompt : request.prompts) n_tokens += static_cast<std::int64_t>(prompt.size());
+    const std::int64_t n_logprobs = n_tokens * request.n * (request.job.prompt_logprobs + 1);
+    if (n_logprobs > kMaxEchoLogprobs) {
+      body.reject("the prompts ask for " + std::to_string(n_logprobs) +
+                      " log-probabilities together; at most " + std::to_string(kMaxEchoLogprobs) +
+                      " are allowed in one request",
+                  "logprobs");
+    }
+  }
   if (request.n_choices() > kMaxTotalChoices) {
     body.reject("the prompts ask for " + std::to_string(request.n_choices()) +
                     " choices together; at most " + std::to_string(kMaxTotalChoices) +

@@ -29,9 +29,12 @@ struct CompletionRequest {
   engine::GenerateJob job_of(std::int64_t choice) const;
 };
 
-inline constexpr std::int64_t kMaxChoices = 16;         // n
-inline constexpr std::int64_t kMaxPrompts = 64;         // of /v1/completions
-inline constexpr std::int64_t kMaxTotalChoices = 128;   // n times prompts
+inline constexpr std::int64_t kMaxChoices = 16;        // n
+inline constexpr std::int64_t kMaxPrompts = 64;        // of /v1/completions
+inline constexpr std::int64_t kMaxTotalChoices = 128;  // n times prompts
+/// Tokens of all prompts times n times (1 + top), where "echo" wants their log-probabilities: some
+/// 80 bytes of the reply each.
+inline constexpr std::int64_t kMaxEchoLogprobs = 400'000;
 inline constexpr std::int64_t kDefaultMaxTokens = 512;  // where a request names no limit
 
 /// Reads and checks everything before an answer begins: fields, model, template, room in the
