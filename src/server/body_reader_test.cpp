@@ -117,9 +117,19 @@ TEST(Sampling, FieldsReplaceDefaults) {
   EXPECT_FLOAT_EQ(sampling.top_p, 0.9F);
 }
 
+TEST(Sampling, MinusOneIsOffOrAny) {
+  BodyReader body(R"({"top_k":-1,"seed":-1})");
+  decode::SamplingParams sampling;
+  sampling.top_k = 5;
+  read_sampling(body, sampling);
+  EXPECT_TRUE(body.ok());
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.seed, 0U) << "greedy: nothing is drawn";
+}
+
 TEST(Sampling, WrongValuesAreRefused) {
   for (const char* json : {R"({"temperature":-1})", R"({"top_p":0})", R"({"min_p":1})",
-                           R"({"seed":-1})", R"({"presence_penalty":3})"}) {
+                           R"({"seed":-2})", R"({"top_k":-2})", R"({"presence_penalty":3})"}) {
     BodyReader body(json);
     decode::SamplingParams sampling;
     read_sampling(body, sampling);
