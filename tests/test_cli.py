@@ -187,6 +187,8 @@ def test_generate_by_a_screened_head(munia):
                 for i in range(9)]
     full, screened = (munia.lines("generate", "--jsonl", "--head", head,
                                   stdin=json_lines(*requests)) for head in ("full", "screened"))
+    for row in full + screened:
+        del row["usage"]["cached_tokens"]  # what a line finds computed depends on when it comes
     assert full == screened and any(row["ids"] for row in full)
     assert "must be one of auto, full, screened" in munia.fails(2, "generate", "x", "--head", "half")
 
