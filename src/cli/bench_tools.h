@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cli/context.h"
-#include "cli/json_writer.h"
 #include "cli/machine_limits.h"
 #include "cli/session.h"
 #include "report/svg_plot.h"

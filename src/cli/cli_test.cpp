@@ -8,9 +8,9 @@
 #include <fstream>
 #include <limits>
 
+#include "base/json_writer.h"
 #include "cli/exit_status.h"
 #include "cli/input.h"
-#include "cli/json_writer.h"
 #include "cli/label_statistics.h"
 #include "cli/machine_limits.h"
 #include "cli/self_check.h"

@@ -13,6 +13,7 @@
 #include "cli/request_json.h"
 #include "cli/sampling_flags.h"
 #include "cli/session.h"
+#include "tasks/result_json.h"
 
 namespace munia::cli {
 namespace json = boost::json;
@@ -30,7 +31,7 @@ std::string chat_json(const engine::GenerateResult& result) {
       .field("reply", result.text)
       .field("finish_reason", result.finish_reason)
       .key("usage");
-  write_usage(writer, result.usage);
+  tasks::write_usage(writer, result.usage);
   writer.key("timings")
       .begin_object()
       .field("first_token_ms", result.timings.first_token_ms)

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
+#include "tasks/result_json.h"
 
 namespace munia::cli {
 namespace {
@@ -32,7 +33,7 @@ std::string classification_json(const std::string& text, const tasks::Classifica
     writer.value(result.confidence);
   }
   writer.key("probabilities");
-  write_probabilities(writer, result);
+  tasks::write_probabilities(writer, result);
   if (!result.label) writer.field("raw", result.raw);
   writer.end_object();
   return writer.text();

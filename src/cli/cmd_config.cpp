@@ -2,8 +2,8 @@
 #include <map>
 #include <string>
 
+#include "base/json_writer.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
 #include "cli/session.h"
 
 namespace munia::cli {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
 #include "cli/self_check.h"
 #include "cli/session.h"
 #include "cli/system_info.h"

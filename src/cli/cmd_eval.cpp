@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
 #include "cli/label_statistics.h"
 #include "cli/session.h"
 #include "cli/task_options.h"

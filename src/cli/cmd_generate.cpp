@@ -9,6 +9,7 @@
 #include "cli/request_json.h"
 #include "cli/sampling_flags.h"
 #include "cli/session.h"
+#include "tasks/result_json.h"
 
 namespace munia::cli {
 namespace {
@@ -37,7 +38,7 @@ std::string result_json(const std::vector<engine::GenerateResult>& results) {
   writer.begin_object();
   write_choice(writer, results.front());
   writer.key("usage");
-  write_usage(writer, usage);
+  tasks::write_usage(writer, usage);
   if (results.size() > 1) {
     writer.key("choices").begin_array();
     for (const engine::GenerateResult& result : results) {

@@ -12,6 +12,7 @@
 #include "cli/ordered_run.h"
 #include "cli/request_json.h"
 #include "cli/session.h"
+#include "tasks/result_json.h"
 
 namespace munia::cli {
 namespace {
@@ -44,7 +45,7 @@ std::string logits_json(const std::vector<float>& logits, const engine::Usage& u
   }
   writer.end_array().field("hash", sha256_hex(std::as_bytes(std::span(logits))));
   writer.key("usage");
-  write_usage(writer, usage);
+  tasks::write_usage(writer, usage);
   writer.end_object();
   return writer.text();
 }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/json_writer.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
 #include "cli/session.h"
 
 namespace munia::cli {

@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
+#include "tasks/result_json.h"
 
 namespace munia::cli {
 namespace {
@@ -27,31 +28,10 @@ std::string emotion_line(const tasks::Classification& emotion) {
 std::string prediction_json(const std::string& text, const tasks::Prediction& prediction) {
   JsonWriter writer;
   writer.begin_object().field("text", text);
-  writer.key("emotion");
-  if (prediction.emotion.label) {
-    writer.value(*prediction.emotion.label);
-  } else {
-    writer.null().field("raw", prediction.emotion.raw);
-  }
-  writer.key("probabilities");
-  write_probabilities(writer, prediction.emotion);
-  if (prediction.reply) {
-    writer.field("reply", *prediction.reply).field("finish_reason", prediction.finish_reason);
-  } else {
-    writer.key("reply").null().key("finish_reason").null();
-  }
-  writer.key("usage").begin_object();
-  writer.field("prompt_tokens", prediction.usage.prompt_tokens)
-      .field("cached_tokens", prediction.usage.cached_tokens)
-      .field("completion_tokens", prediction.usage.completion_tokens)
-      .end_object();
-  writer.key("timings").begin_object().field("emotion_ms", round_ms(prediction.emotion_ms));
-  if (prediction.reply) {
-    writer.field("first_token_ms", round_ms(prediction.first_token_ms));
-  } else {
-    writer.key("first_token_ms").null();
-  }
-  writer.field("total_ms", round_ms(prediction.total_ms)).end_object().end_object();
+  tasks::write_emotion(writer, prediction.emotion);
+  tasks::write_reply(writer, prediction);
+  tasks::write_prediction_end(writer, prediction);
+  writer.end_object();
   return writer.text();
 }
 

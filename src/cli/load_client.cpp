@@ -6,8 +6,8 @@
 #include <chrono>
 #include <memory>
 
+#include "base/json_writer.h"
 #include "base/utf8.h"
-#include "cli/json_writer.h"
 
 namespace munia::cli {
 namespace {

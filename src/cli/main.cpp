@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
+#include "base/json_writer.h"
 #include "cli/commands.h"
-#include "cli/json_writer.h"
 
 namespace {
 

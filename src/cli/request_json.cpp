@@ -192,12 +192,4 @@ void settle_sampling(GenerateRequest& request, ExitStatus status, const std::str
   }
 }
 
-void write_usage(JsonWriter& writer, const engine::Usage& usage) {
-  writer.begin_object()
-      .field("prompt_tokens", usage.prompt_tokens)
-      .field("cached_tokens", usage.cached_tokens)
-      .field("completion_tokens", usage.completion_tokens)
-      .end_object();
-}
-
 }  // namespace munia::cli

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cli/exit_status.h"
-#include "cli/json_writer.h"
 #include "cli/lang.h"
 #include "engine/engine.h"
 
@@ -64,8 +64,5 @@ inline constexpr std::int64_t kMaxChoices =
 void read_generate_fields(const Fields& fields, GenerateRequest& request);
 /// Fails with `status` when a sampling parameter is out of range; draws a seed when none was given.
 void settle_sampling(GenerateRequest& request, ExitStatus status, const std::string& where);
-
-/// {"prompt_tokens","cached_tokens","completion_tokens"}
-void write_usage(JsonWriter& writer, const engine::Usage& usage);
 
 }  // namespace munia::cli

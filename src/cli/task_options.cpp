@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -153,17 +152,5 @@ void check_text(const Context& context, const tasks::Classifier& classifier,
                          ids.size(), limit));
   }
 }
-
-void write_probabilities(JsonWriter& writer, const tasks::Classification& result) {
-  if (result.probabilities.empty()) {
-    writer.null();
-    return;
-  }
-  writer.begin_object();
-  for (const auto& [label, probability] : result.probabilities) writer.field(label, probability);
-  writer.end_object();
-}
-
-double round_ms(double ms) { return std::round(ms * 1000) / 1000; }
 
 }  // namespace munia::cli

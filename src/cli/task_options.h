@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json_writer.h"
 #include "cli/command_line.h"
 #include "cli/context.h"
-#include "cli/json_writer.h"
 #include "tasks/classify.h"
 
 namespace munia::cli {
@@ -45,10 +45,5 @@ void check_not_blank(const Context& context, const InputText& text);
 void check_text(const Context& context, const tasks::Classifier& classifier,
                 const engine::Engine& engine, const InputText& text,
                 tasks::PromptForm form = tasks::PromptForm::kSeparate);
-
-/// {"label": p, …}, or null when there are none.
-void write_probabilities(JsonWriter& writer, const tasks::Classification& result);
-/// Three decimals are enough for milliseconds.
-double round_ms(double ms);
 
 }  // namespace munia::cli

@@ -1,6 +1,5 @@
 #include "server/answers.h"
 
-#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -12,39 +11,8 @@ constexpr std::size_t kMostLabels = 64;
 
 }  // namespace
 
-double round_ms(double ms) { return std::round(ms * 1e3) / 1e3; }
-
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
-void write_usage(JsonWriter& writer, const engine::Usage& usage) {
-  writer.begin_object()
-      .field("prompt_tokens", usage.prompt_tokens)
-      .field("cached_tokens", usage.cached_tokens)
-      .field("completion_tokens", usage.completion_tokens)
-      .end_object();
-}
-
-void write_probabilities(JsonWriter& writer, const tasks::Classification& result) {
-  if (result.probabilities.empty()) {
-    writer.null();
-    return;
-  }
-  writer.begin_object();
-  for (const auto& [label, probability] : result.probabilities) writer.field(label, probability);
-  writer.end_object();
-}
-
-void write_emotion(JsonWriter& writer, const tasks::Classification& result) {
-  writer.key("emotion");
-  if (result.label) {
-    writer.value(*result.label);
-  } else {
-    writer.null().field("raw", result.raw);
-  }
-  writer.key("probabilities");
-  write_probabilities(writer, result);
 }
 
 boost::json::object render_context(BodyReader& body) {

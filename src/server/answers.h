@@ -11,19 +11,12 @@
 #include "server/body_reader.h"
 #include "server/service.h"
 #include "tasks/classify.h"
+#include "tasks/result_json.h"
 
 namespace munia::server {
 
 inline constexpr std::int64_t kMostTokens = 1 << 20;  // of a request's max_tokens
 
-/// {"prompt_tokens":…,"cached_tokens":…,"completion_tokens":…}
-void write_usage(JsonWriter& writer, const engine::Usage& usage);
-/// {"label": p, …}, or null when there are none.
-void write_probabilities(JsonWriter& writer, const tasks::Classification& result);
-/// "emotion": label (or null, and "raw"), "probabilities".
-void write_emotion(JsonWriter& writer, const tasks::Classification& result);
-/// Milliseconds with three decimals.
-double round_ms(double ms);
 /// True when a text holds nothing but white space.
 bool is_blank(std::string_view text);
 

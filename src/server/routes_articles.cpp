@@ -27,36 +27,12 @@ struct PredictRequest {
   std::optional<double> timeout;
 };
 
-void write_end(JsonWriter& writer, const tasks::Prediction& prediction) {
-  writer.key("finish_reason");
-  if (prediction.reply) {
-    writer.value(prediction.finish_reason);
-  } else {
-    writer.null();
-  }
-  writer.key("usage");
-  write_usage(writer, prediction.usage);
-  writer.key("timings").begin_object().field("emotion_ms", round_ms(prediction.emotion_ms));
-  writer.key("first_token_ms");
-  if (prediction.reply) {
-    writer.value(round_ms(prediction.first_token_ms));
-  } else {
-    writer.null();
-  }
-  writer.field("total_ms", round_ms(prediction.total_ms)).end_object();
-}
-
 std::string prediction_json(const tasks::Prediction& prediction) {
   JsonWriter writer;
   writer.begin_object();
-  write_emotion(writer, prediction.emotion);
-  writer.key("reply");
-  if (prediction.reply) {
-    writer.value(*prediction.reply);
-  } else {
-    writer.null();
-  }
-  write_end(writer, prediction);
+  tasks::write_emotion(writer, prediction.emotion);
+  tasks::write_reply(writer, prediction);
+  tasks::write_prediction_end(writer, prediction);
   return writer.end_object().text();
 }
 
@@ -75,7 +51,7 @@ Outcome run_predict(Service& service, Exchange& exchange, JobScope& scope,
     options.on_emotion = [&exchange](const tasks::Classification& emotion) {
       JsonWriter writer;
       writer.begin_object();
-      write_emotion(writer, emotion);
+      tasks::write_emotion(writer, emotion);
       exchange.event(writer.end_object().text());
     };
     on_piece = [&exchange](std::string_view piece) { exchange.event(token_json(piece)); };
@@ -105,7 +81,7 @@ Outcome run_predict(Service& service, Exchange& exchange, JobScope& scope,
   }
   JsonWriter writer;
   writer.begin_object();
-  write_end(writer, *prediction);
+  tasks::write_prediction_end(writer, *prediction);
   exchange.event(writer.end_object().text());
   exchange.done();
   return std::nullopt;
@@ -249,7 +225,7 @@ void post_chat(Service& service, const ExchangePtr& exchange) {
         writer.begin_object().field("response", result->text);
         writer.field("time_used", std::round(seconds * 100) / 100);
         writer.field("finish_reason", result->finish_reason).key("usage");
-        write_usage(writer, result->usage);
+        tasks::write_usage(writer, result->usage);
         exchange->json(200, writer.end_object().text());
         return std::nullopt;
       });

@@ -16,7 +16,7 @@ std::string results_json(const std::vector<tasks::Classification>& results) {
       writer.null().field("confidence", result.confidence).field("raw", result.raw);
     }
     writer.key("probabilities");
-    write_probabilities(writer, result);
+    tasks::write_probabilities(writer, result);
     writer.end_object();
   }
   return writer.end_array().text();
