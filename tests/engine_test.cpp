@@ -10,6 +10,8 @@
 #include <latch>
 #include <thread>
 
+#include "token_ids.h"
+
 namespace munia::engine {
 namespace {
 
@@ -23,18 +25,9 @@ std::unique_ptr<Engine> new_engine(EngineOptions options = {}, std::int64_t cont
   return std::make_unique<Engine>(std::move(bundle), std::move(threads), options);
 }
 
-std::vector<std::int32_t> ids_of_length(std::size_t n, std::uint32_t seed) {
-  std::vector<std::int32_t> ids(n);
-  for (std::int32_t& id : ids) {
-    seed = seed * 1664525U + 1013904223U;
-    id = static_cast<std::int32_t>((seed >> 8) % 380U);
-  }
-  return ids;
-}
-
 GenerateJob generate_job(std::size_t n_prompt, std::uint32_t seed, std::int64_t max_tokens) {
   GenerateJob job;
-  job.prompt = ids_of_length(n_prompt, seed);
+  job.prompt = test::tokens_of_length(n_prompt, seed);
   job.max_tokens = max_tokens;
   job.ignore_eos = true;
   return job;
@@ -89,7 +82,7 @@ TEST(Engine, DifferencesOfScoresAreThoseOfTheWholeHead) {
       {{1, 2}, {3}, {3, 4}, {44, 5, 6}},
       {{5}}};
   for (std::size_t i = 0; i < sets.size(); ++i) {
-    ScoreJob job{ids_of_length(20 + i, static_cast<std::uint32_t>(i)), sets[i]};
+    ScoreJob job{test::tokens_of_length(20 + i, static_cast<std::uint32_t>(i)), sets[i]};
     const ScoreResult whole = engine->score(job).value_or_throw();
     job.differences_only = true;
     const ScoreResult part = engine->score(job).value_or_throw();
@@ -112,7 +105,7 @@ TEST(Engine, WithoutKvCacheTheIdsAreTheSame) {
 TEST(Engine, ScoresEqualSumsOfLogSoftmax) {
   const auto engine = new_engine({.prefill_chunk = 16});
   ScoreJob job;
-  job.prompt = ids_of_length(45, 3);
+  job.prompt = test::tokens_of_length(45, 3);
   job.continuations = {{5}, {5, 6}, {5, 6, 7, 8, 9}, {5, 6, 7, 20}, {30, 31}, {5, 6, 7, 8, 10},
                        {5}};
   const ScoreResult scored = engine->score(job).value_or_throw();
@@ -139,7 +132,7 @@ TEST(Engine, ScoresEqualSumsOfLogSoftmax) {
 
 TEST(Engine, HiddenStatesDoNotDependOnTheChunk) {
   LogitsJob job;
-  job.prompt = ids_of_length(50, 9);
+  job.prompt = test::tokens_of_length(50, 9);
   job.tap_layers = {0, 2};
   const auto whole = new_engine()->logits(job).value_or_throw();
   const auto chunked = new_engine({.prefill_chunk = 7})->logits(job).value_or_throw();
@@ -241,9 +234,11 @@ TEST(Engine, BadJobsAreRefused) {
   GenerateJob penalty = generate_job(3, 1, 5);
   penalty.sampling.repetition_penalty = 0;
   EXPECT_EQ(engine->generate(penalty).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(engine->score({ids_of_length(3, 1), {}}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(engine->score({ids_of_length(3, 1), {{}}}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(engine->logits({ids_of_length(3, 1), false, {3}, {}}).error().code,
+  EXPECT_EQ(engine->score({test::tokens_of_length(3, 1), {}}).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(engine->score({test::tokens_of_length(3, 1), {{}}}).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(engine->logits({test::tokens_of_length(3, 1), false, {3}, {}}).error().code,
             ErrorCode::kInvalidArgument);
 }
 
@@ -317,9 +312,10 @@ struct Answer {
 // A conversation of several turns, prompts with a common instruction, the same prompt twice, scores
 // behind both, raw logits; each as JobKind(index).
 Job mixed_job(std::size_t index, std::vector<float>& logits) {
-  const std::vector<std::int32_t> instruction = ids_of_length(75, 42);
+  const std::vector<std::int32_t> instruction = test::tokens_of_length(75, 42);
   std::vector<std::int32_t> prompt = instruction;
-  const std::vector<std::int32_t> rest = ids_of_length(20 + index % 5 * 13, 7);  // turns grow
+  const std::vector<std::int32_t> rest =
+      test::tokens_of_length(20 + index % 5 * 13, 7);  // turns grow
   prompt.insert(prompt.end(), rest.begin(), rest.end());
   if (index % 3 == 0) {
     GenerateJob job;
@@ -473,7 +469,7 @@ TEST(EnginePrefixCache, PromptsSubmittedAtOnceComputeTheirBeginningOnce) {
     tickets.push_back(engine->submit(generate_job(400, 9, 1)).value_or_throw());
     for (std::uint32_t i = 0; i < 10; ++i) {
       GenerateJob job = generate_job(200, 1, 1);
-      const std::vector<std::int32_t> own = ids_of_length(10 + i, 100 + i);
+      const std::vector<std::int32_t> own = test::tokens_of_length(10 + i, 100 + i);
       job.prompt.insert(job.prompt.end(), own.begin(), own.end());
       tickets.push_back(engine->submit(std::move(job)).value_or_throw());
     }
@@ -505,13 +501,13 @@ TEST(EnginePrefixCache, WhatIsNotKeptIsComputedByEveryJob) {
 
 TEST(EnginePrefixCache, APinnedPrefixIsComputedOncePerEngine) {
   const auto engine = new_engine({.max_sequences = 4});
-  const PinnedPrefix pinned = engine->pin(ids_of_length(45, 1));
+  const PinnedPrefix pinned = engine->pin(test::tokens_of_length(45, 1));
   std::vector<std::shared_ptr<Ticket>> tickets;
   std::int64_t n_own = 0;
   for (std::uint32_t i = 0; i < 20; ++i) {
     ScoreJob job;
     job.prompt = *pinned;
-    const std::vector<std::int32_t> own = ids_of_length(10 + i, 100 + i);
+    const std::vector<std::int32_t> own = test::tokens_of_length(10 + i, 100 + i);
     n_own += static_cast<std::int64_t>(own.size());
     job.prompt.insert(job.prompt.end(), own.begin(), own.end());
     job.continuations = {{5}, {6}};
@@ -527,8 +523,8 @@ TEST(EnginePrefixCache, APinnedPrefixIsComputedOncePerEngine) {
 
 TEST(EnginePrefixCache, PinsThatWereLetGoDoNotPileUpWhileNoJobComes) {
   const auto engine = new_engine();
-  const std::weak_ptr<const Tokens> first = engine->pin(ids_of_length(45, 1));
-  (void)engine->pin(ids_of_length(45, 2));
+  const std::weak_ptr<const Tokens> first = engine->pin(test::tokens_of_length(45, 1));
+  (void)engine->pin(test::tokens_of_length(45, 2));
   EXPECT_TRUE(first.expired());
 }
 

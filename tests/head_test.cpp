@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "tiny_model.h"
+#include "token_ids.h"
 
 namespace munia::test {
 namespace {
@@ -59,15 +60,6 @@ class HeadOfModel : public testing::TestWithParam<std::string> {
   std::string path_;
   bool is_real_ = false;
 };
-
-std::vector<std::int32_t> tokens_of_length(std::size_t n, std::uint32_t seed) {
-  std::vector<std::int32_t> tokens(n);
-  for (std::int32_t& token : tokens) {
-    seed = seed * 1664525U + 1013904223U;
-    token = static_cast<std::int32_t>((seed >> 8) % 380U);
-  }
-  return tokens;
-}
 
 std::size_t argmax(std::span<const float> logits) {
   return static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tiny_model.h"
+#include "token_ids.h"
 
 namespace munia::test {
 namespace {
@@ -14,15 +15,6 @@ const std::vector<std::string> kModels = {"qwen2-tied-bf16", "llama-untied-f16.g
 
 bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-std::vector<std::int32_t> tokens_of_length(std::size_t n, std::uint32_t seed) {
-  std::vector<std::int32_t> tokens(n);
-  for (std::int32_t& token : tokens) {
-    seed = seed * 1664525U + 1013904223U;
-    token = static_cast<std::int32_t>((seed >> 8) % 380U);
-  }
-  return tokens;
 }
 
 std::vector<float> alone(Runner& runner, const std::vector<std::int32_t>& tokens) {

@@ -62,6 +62,18 @@ def llama_cpp_flags():
                      "-DLLAVA_BUILD=OFF"])
 
 
+def made_once(made, name, make):
+    """make(name), called once: `made` keeps what it gave, or the Failed that it raised."""
+    if name not in made:
+        try:
+            made[name] = make(name)
+        except Failed as error:
+            made[name] = error
+    if isinstance(made[name], Failed):
+        raise made[name]
+    return made[name]
+
+
 class Environments:
     def __init__(self, threads):
         self.threads = threads
@@ -69,14 +81,7 @@ class Environments:
 
     def directory(self, name):
         """The environment, made when it is not there; raises Failed, the same one each time."""
-        if name not in self.made:
-            try:
-                self.made[name] = self._make(name)
-            except Failed as error:
-                self.made[name] = error
-        if isinstance(self.made[name], Failed):
-            raise self.made[name]
-        return self.made[name]
+        return made_once(self.made, name, self._make)
 
     def python(self, name):
         return self.directory(name) / "bin" / "python"

@@ -69,22 +69,22 @@ def agreement(raw, config):
     return f"{equal}/{max(len(ours), len(theirs))}"
 
 
-def labels_agreement(raw, config):
-    ours = next((c.get("labels") for c in raw["configs"] if c["name"] == "munia predict"), None)
-    theirs = config.get("labels")
+def predictions_agreement(raw, config, key, of):
+    """'4/4': how many of `key` ("labels", "replies") are those of munia predict, by of(item)."""
+    ours = next((c.get(key) for c in raw["configs"] if c["name"] == "munia predict"), None)
+    theirs = config.get(key)
     if not (ours and theirs) or config["name"] == "munia predict":
         return ""
     pairs = list(zip(ours, theirs))
-    return f"{sum(a == b for a, b in pairs)}/{len(pairs)}"
+    return f"{sum(of(a) == of(b) for a, b in pairs)}/{len(pairs)}"
+
+
+def labels_agreement(raw, config):
+    return predictions_agreement(raw, config, "labels", lambda label: label)
 
 
 def replies_agreement(raw, config):
-    ours = next((c.get("replies") for c in raw["configs"] if c["name"] == "munia predict"), None)
-    theirs = config.get("replies")
-    if not (ours and theirs) or config["name"] == "munia predict":
-        return ""
-    pairs = list(zip(ours, theirs))
-    return f"{sum(a['reply'].strip() == b['reply'].strip() for a, b in pairs)}/{len(pairs)}"
+    return predictions_agreement(raw, config, "replies", lambda reply: reply["reply"].strip())
 
 
 def cell(value, digits=None):

@@ -26,7 +26,7 @@ from pathlib import Path
 import plan
 import render
 from child import Child
-from environments import ROOT, WORK, Environments, Failed, run_logged
+from environments import ROOT, WORK, Environments, Failed, made_once, run_logged
 from peers.texts import LABELS, PREDICT_TEXTS, thirty_token_texts
 
 HERE = Path(__file__).resolve().parent
@@ -134,14 +134,7 @@ class Run:
         return Path(path).resolve()
 
     def artifact(self, key):
-        if key not in self.artifacts:
-            try:
-                self.artifacts[key] = self.make_artifact(key)
-            except Failed as error:
-                self.artifacts[key] = error
-        if isinstance(self.artifacts[key], Failed):
-            raise self.artifacts[key]
-        return self.artifacts[key]
+        return made_once(self.artifacts, key, self.make_artifact)
 
     def make_artifact(self, key):
         recipe = plan.ARTIFACTS[key]

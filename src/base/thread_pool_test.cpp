@@ -237,16 +237,22 @@ TEST(ThreadPool, WaitingCallerSleeps) {
   EXPECT_LT(process_cpu_us() - before_us, 20000);
 }
 
-TEST(ThreadPool, BindsNothingUnlessAsked) {
-  const std::vector<int> allowed = affinity_cpus();
-  ThreadPool pool(options_of(2));
-  std::vector<std::vector<int>> masks(2);
+// The CPUs that each thread of a pool may use, caller first.
+std::vector<std::vector<int>> masks_of(const ThreadPool::Options& options) {
+  ThreadPool pool(options);
+  std::vector<std::vector<int>> masks(static_cast<std::size_t>(options.n_threads));
   std::atomic<int> n_inside{0};
-  pool.parallel_for(2, 1, [&](std::int64_t, std::int64_t, int thread) {
+  pool.parallel_for(options.n_threads, 1, [&](std::int64_t, std::int64_t, int thread) {
     masks[static_cast<std::size_t>(thread)] = affinity_cpus();
     ++n_inside;
-    while (n_inside < 2) std::this_thread::yield();
+    while (n_inside < options.n_threads) std::this_thread::yield();
   });
+  return masks;
+}
+
+TEST(ThreadPool, BindsNothingUnlessAsked) {
+  const std::vector<int> allowed = affinity_cpus();
+  const std::vector<std::vector<int>> masks = masks_of(options_of(2));
   EXPECT_EQ(masks[0], allowed);
   EXPECT_EQ(masks[1], allowed);
 }
@@ -257,14 +263,7 @@ TEST(ThreadPool, BindsThreadsToTheGivenCpus) {
   std::thread([&allowed] {
     auto options = options_of(3);
     options.cpus = {allowed.back(), allowed.front()};
-    ThreadPool pool(options);
-    std::vector<std::vector<int>> masks(3);
-    std::atomic<int> n_inside{0};
-    pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int thread) {
-      masks[static_cast<std::size_t>(thread)] = affinity_cpus();
-      ++n_inside;
-      while (n_inside < 3) std::this_thread::yield();
-    });
+    const std::vector<std::vector<int>> masks = masks_of(options);
     EXPECT_EQ(masks[0], std::vector<int>{allowed.back()});
     EXPECT_EQ(masks[1], std::vector<int>{allowed.front()});
     EXPECT_EQ(masks[2], std::vector<int>{allowed.back()});
@@ -277,15 +276,7 @@ TEST(ThreadPool, KeepsThreadsWithinTheGivenCpus) {
   std::thread([&allowed] {
     auto options = options_of(3);
     options.within = {allowed.front()};
-    ThreadPool pool(options);
-    std::vector<std::vector<int>> masks(3);
-    std::atomic<int> n_inside{0};
-    pool.parallel_for(3, 1, [&](std::int64_t, std::int64_t, int thread) {
-      masks[static_cast<std::size_t>(thread)] = affinity_cpus();
-      ++n_inside;
-      while (n_inside < 3) std::this_thread::yield();
-    });
-    for (const std::vector<int>& mask : masks) EXPECT_EQ(mask, options.within);
+    for (const std::vector<int>& mask : masks_of(options)) EXPECT_EQ(mask, options.within);
   }).join();
 }
 

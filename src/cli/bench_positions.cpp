@@ -5,8 +5,8 @@
 #include <chrono>
 #include <map>
 
+#include "base/system_info.h"
 #include "cli/bench_modes.h"
-#include "cli/system_info.h"
 
 namespace munia::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <random>
 #include <sstream>
 
-#include "cli/system_info.h"
+#include "base/system_info.h"
 
 namespace munia::cli {
 

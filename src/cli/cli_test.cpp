@@ -9,13 +9,13 @@
 #include <limits>
 
 #include "base/json_writer.h"
+#include "base/system_info.h"
 #include "cli/exit_status.h"
 #include "cli/input.h"
 #include "cli/label_statistics.h"
 #include "cli/machine_limits.h"
 #include "cli/self_check.h"
 #include "cli/settings.h"
-#include "cli/system_info.h"
 #include "cli/tuned.h"
 
 namespace munia::cli {

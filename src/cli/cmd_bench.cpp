@@ -5,10 +5,10 @@
 #include <memory>
 #include <utility>
 
+#include "base/system_info.h"
 #include "cli/bench_modes.h"
 #include "cli/bench_serve.h"
 #include "cli/commands.h"
-#include "cli/system_info.h"
 
 namespace munia::cli {
 namespace {

@@ -64,7 +64,7 @@ ExitStatus run_classify(const Context& context, const ClassifyFlags& flags) {
   std::size_t n_rejected = 0;
   for_each_group(context, flags.text, kGroup, [&](const std::vector<InputText>& group) {
     if (!session) {
-      session = open_session(context);
+      session = open_session(context, {.greedy = task.method == tasks::Method::kGenerate});
       classifier = make_classifier(*session->engine, task);
     }
     std::vector<std::string> texts;

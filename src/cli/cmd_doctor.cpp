@@ -8,10 +8,10 @@
 #include "base/json_writer.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
+#include "base/system_info.h"
 #include "cli/commands.h"
 #include "cli/self_check.h"
 #include "cli/session.h"
-#include "cli/system_info.h"
 #include "files/munia_file.h"
 #include "model/weights.h"
 

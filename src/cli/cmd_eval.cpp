@@ -114,7 +114,8 @@ EvalRun evaluate(const Context& context, const tasks::Task& task, const std::str
          context.lang.tr("line {}: label \"{}\" is not one of the task's:{}",
                          "第 {} 行：标签 \"{}\" 不在任务的标签中：{}", row.line, row.label, names));
   }
-  Session session = open_session(context, model);
+  Session session =
+      open_session(context, model, {.greedy = task.method == tasks::Method::kGenerate});
   const tasks::Classifier classifier = make_classifier(*session.engine, task);
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds_since_begin = [begin] {

@@ -82,7 +82,7 @@ void run_all(const Context& context, const LogitsFlags& flags, const Session& se
 }
 
 ExitStatus run_logits(const Context& context, const LogitsFlags& flags) {
-  const Session session = open_session(context);
+  const Session session = open_session(context, {.greedy = false});
   if (!flags.all.empty()) {
     run_all(context, flags, session);
     return ExitStatus::kDone;

@@ -1,10 +1,10 @@
 // munia pack: writes a model as one packed .munia file, which loads without packing or parsing.
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "cli/commands.h"
 #include "cli/session.h"
@@ -62,10 +62,6 @@ void check_output(const Context& context, const PackFlags& flags) {
   }
 }
 
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 ExitStatus run_pack(const Context& context, const PackFlags& flags) {
   check_output(context, flags);
   const std::string source = find_model_path(context, context.settings.model());
@@ -81,7 +77,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags) {
     progress.show(done, total);
   };
   callbacks.cancelled = [stopped] { return stopped->load(); };
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const Result<std::uint64_t> size =
       engine::pack_bundle(*bundle, flags.output, "munia " MUNIA_VERSION, callbacks);
   const double write_seconds = seconds_since(begin);

@@ -51,7 +51,7 @@ std::vector<std::vector<std::int32_t>> continuations(const Fields& fields,
 }
 
 ExitStatus run_score(const Context& context, const ScoreFlags& flags) {
-  const Session session = open_session(context);
+  const Session session = open_session(context, {.greedy = false});
   LineReader reader(STDIN_FILENO, context.settings.encoding(), context.lang);
   OrderedRun().run(reader, [&](const std::string& line) -> std::function<void()> {
     const std::string where = reader.where();

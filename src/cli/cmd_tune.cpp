@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
+#include "base/system_info.h"
 #include "cli/bench_tools.h"
 #include "cli/commands.h"
-#include "cli/system_info.h"
 #include "cli/tuned.h"
 
 namespace munia::cli {

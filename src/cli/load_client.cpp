@@ -3,9 +3,9 @@
 #include <curl/curl.h>
 
 #include <boost/json/parse.hpp>
-#include <chrono>
 #include <memory>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "base/utf8.h"
 
@@ -13,8 +13,6 @@ namespace munia::cli {
 namespace {
 
 namespace json = boost::json;
-using Clock = std::chrono::steady_clock;
-
 constexpr std::size_t kMaxReplyBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxShownBytes = 200;
 
@@ -29,10 +27,6 @@ struct Incoming {
   bool done = false;  // [DONE] was seen
   LoadReply reply;
 };
-
-double ms_since(Clock::time_point begin) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
-}
 
 const json::value* member(const json::value* value, std::string_view key) {
   return value != nullptr && value->is_object() ? value->get_object().if_contains(key) : nullptr;

@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <thread>
 
+#include "base/clock.h"
+
 namespace munia::cli {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Answers of one user who asks each text in turn.
 std::vector<LoadReply> ask_alone(const LoadPlan& plan, LoadResult& result) {

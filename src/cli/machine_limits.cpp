@@ -7,7 +7,7 @@
 #include <new>
 
 #include "base/aligned_buffer.h"
-#include "cli/system_info.h"
+#include "base/system_info.h"
 #include "kernels/kernels.h"
 
 namespace munia::cli {

@@ -3,37 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <utility>
 
+#include "base/json_value.h"
 #include "cli/output.h"
+#include "decode/random.h"
 
 namespace munia::cli {
 namespace json = boost::json;
 
-namespace {
-
-std::string quoted(std::string_view key) { return "\"" + std::string(key) + "\""; }
-
-std::optional<std::int64_t> whole_number(const json::value& value) {
-  if (value.is_int64()) return value.get_int64();
-  if (value.is_double()) {
-    const double number = value.get_double();
-    if (std::abs(number) < 9e15 && number == std::floor(number)) {
-      return static_cast<std::int64_t>(number);
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
-
 void Fields::reject(const std::string& why) const { fail(ExitStatus::kBadInput, where_ + why); }
 
-const json::value* Fields::find(std::string_view key) const {
-  const json::value* value = object_.if_contains(json::string_view(key.data(), key.size()));
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
+const json::value* Fields::find(std::string_view key) const { return find_member(object_, key); }
 
 std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t low,
                                             std::int64_t high) const {
@@ -187,8 +168,7 @@ void settle_sampling(GenerateRequest& request, ExitStatus status, const std::str
     fail(status, where + valid.error().message);
   }
   if (!request.seeded && request.job.sampling.temperature > 0) {
-    std::random_device device;
-    request.job.sampling.seed = (std::uint64_t{device()} << 32) | device();
+    request.job.sampling.seed = decode::random_seed();
   }
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/affinity.h"
-#include "cli/system_info.h"
+#include "base/system_info.h"
 #include "cli/tuned.h"
 #include "kernels/kernels.h"
 
@@ -74,13 +74,14 @@ std::uint64_t weight_file_bytes(const std::string& path) {
   return total;
 }
 
-/// --head. The copy for screening is left out where --max-memory hardly holds the weights.
-model::HeadMode head_mode(const Context& context, std::uint64_t file_bytes) {
+/// --head. The copy for screening is left out where nothing is greedy, and where --max-memory
+/// hardly holds the weights.
+model::HeadMode head_mode(const Context& context, std::uint64_t file_bytes, bool greedy) {
   const std::string& head = context.settings.head();
   if (head == "screened") return model::HeadMode::kScreened;
   const std::optional<std::uint64_t> limit = context.settings.max_memory();
   const bool is_tight = limit && *limit < file_bytes + file_bytes / 2;
-  return head == "full" || is_tight ? model::HeadMode::kFull : model::HeadMode::kAuto;
+  return head == "full" || is_tight || !greedy ? model::HeadMode::kFull : model::HeadMode::kAuto;
 }
 
 /// What a whole context of one sequence, and the scratch of one step, take.
@@ -143,9 +144,10 @@ std::shared_ptr<const engine::ModelBundle> load(const std::string& path,
 
 }  // namespace
 
-engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes) {
+engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes,
+                                     const SessionNeeds& needs) {
   const Settings& settings = context.settings;
-  return {settings.isa(), settings.context(), head_mode(context, file_bytes),
+  return {settings.isa(), settings.context(), head_mode(context, file_bytes, needs.greedy),
           settings.load_mapped() ? model::LoadWay::kMap : model::LoadWay::kCopy, settings.verify()};
 }
 
@@ -243,8 +245,8 @@ std::string find_model_path(const Context& context, const std::string& model) {
   return *std::move(path);
 }
 
-Session open_session(const Context& context) {
-  return open_session(context, context.settings.model());
+Session open_session(const Context& context, const SessionNeeds& needs) {
+  return open_session(context, context.settings.model(), needs);
 }
 
 Session open_session(const Context& context, const std::string& model, const SessionNeeds& needs) {
@@ -270,7 +272,7 @@ Session open_session(const Context& context, const std::string& model, const Ses
   options.prefix_cache_bytes = context.settings.prefix_cache();
   try {
     auto pool = std::make_unique<ThreadPool>(pool_options(context, session.threads));
-    session.bundle = load(path, bundle_options(context, file_bytes), needs, *pool);
+    session.bundle = load(path, bundle_options(context, file_bytes, needs), needs, *pool);
     if (limit) {
       const MemoryNeed need = memory_need(*session.bundle->model, options);
       if (need.weights + need.kv_one_context + need.activations > *limit) {

@@ -31,6 +31,7 @@ ThreadPool::Options pool_options(const Context& context, const Threads& threads)
 struct SessionNeeds {
   std::int64_t context = 0;         // positions, as far as the model has them
   std::int64_t max_sequences = 16;  // computed at the same time
+  bool greedy = true;               // false: no step takes the argmax of all logits
 };
 
 struct Session {
@@ -40,14 +41,15 @@ struct Session {
 };
 
 /// What the settings say about loading. `file_bytes` of the model, 0 if unknown: where memory is
-/// tight the copy of the head is left out.
-engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes);
+/// tight, and where `needs` has no use for it, the copy of the head is left out.
+engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes,
+                                     const SessionNeeds& needs = {});
 /// The path of --model. Fails with status 3; for a catalogue name the message holds the pull line.
 std::string find_model_path(const Context& context, const std::string& model);
 /// The same without a word, or nothing: for what can do without a model.
 std::optional<std::string> known_model_path(const Context& context);
 /// Loads the model. Fails with status 3 when it cannot be loaded or does not fit --max-memory.
-Session open_session(const Context& context);
+Session open_session(const Context& context, const SessionNeeds& needs = {});
 /// The same with another model than --model (eval --compare-model).
 Session open_session(const Context& context, const std::string& model,
                      const SessionNeeds& needs = {});

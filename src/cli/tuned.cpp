@@ -14,7 +14,7 @@
 #include "base/affinity.h"
 #include "base/mapped_file.h"
 #include "base/sha256.h"
-#include "cli/system_info.h"
+#include "base/system_info.h"
 #include "kernels/kernels.h"
 
 namespace munia::cli {

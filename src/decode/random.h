@@ -5,8 +5,15 @@
 
 #include <bit>
 #include <cstdint>
+#include <random>
 
 namespace munia::decode {
+
+/// A seed from the system, for a request that names none.
+inline std::uint64_t random_seed() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
 
 class Xoshiro256 {
  public:

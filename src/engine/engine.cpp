@@ -1,7 +1,6 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -9,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "engine/check_job.h"
 #include "engine/prefix_cache.h"
 #include "engine/run.h"
@@ -17,12 +17,6 @@
 
 namespace munia::engine {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double ms_between(Clock::time_point begin, Clock::time_point end) {
-  return std::chrono::duration<double, std::milli>(end - begin).count();
-}
 
 constexpr std::int64_t kMaxLogitRows = 32;
 
@@ -107,6 +101,8 @@ class Engine::Loop {
   };
 
   void run() {
+    counted_.page_bytes = kv_pool_->layout().page_bytes();
+    counted_.kv_max_bytes = kv_pool_->max_bytes();
     kv_pool_->set_reclaim([this] { return prefix_cache_.drop_one(); });
     while (true) {
       {
@@ -279,7 +275,7 @@ class Engine::Loop {
     const TokenSpan takeable = TokenSpan(sequence.tokens).first(sequence.tokens.size() - 1);
     const std::int64_t n_taken = prefix_cache_.take(takeable, sequence.kv);
     active.cached_tokens += n_taken;
-    n_cached_tokens_ += n_taken;
+    counted_.n_cached_tokens += n_taken;
     const std::int64_t n_tokens = sequence.kv.n_tokens();
     return std::any_of(earlier.begin(), earlier.end(), [&](const Part& part) {
       const TokenSpan other = part.sequence->tokens;
@@ -298,25 +294,20 @@ class Engine::Loop {
   void keep_computed(const std::vector<Part>& parts) {
     for (const Part& part : parts) {
       prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
-      n_computed_tokens_ += part.share.n_tokens;
+      counted_.n_computed_tokens += part.share.n_tokens;
       // One token with its logits behind others: a reply goes on.
-      if (part.share.n_tokens == 1 && part.first_index > 0) n_decode_tokens_ += 1;
+      if (part.share.n_tokens == 1 && part.first_index > 0) counted_.n_decode_tokens += 1;
     }
-    ++n_steps_;
+    ++counted_.n_steps;
     publish_stats();
   }
 
   void publish_stats() {
+    counted_.kv_used_bytes = kv_pool_->used_bytes();
+    counted_.prefix_cache_bytes = prefix_cache_.held_bytes();
+    counted_.pinned_bytes = prefix_cache_.pinned_bytes();
     const std::lock_guard lock(stats_mutex_);
-    stats_.page_bytes = kv_pool_->layout().page_bytes();
-    stats_.kv_max_bytes = kv_pool_->max_bytes();
-    stats_.kv_used_bytes = kv_pool_->used_bytes();
-    stats_.prefix_cache_bytes = prefix_cache_.held_bytes();
-    stats_.pinned_bytes = prefix_cache_.pinned_bytes();
-    stats_.n_steps = n_steps_;
-    stats_.n_computed_tokens = n_computed_tokens_;
-    stats_.n_decode_tokens = n_decode_tokens_;
-    stats_.n_cached_tokens = n_cached_tokens_;
+    stats_ = counted_;
   }
 
   // One buffer [n_tokens of the batch, hidden_dim] per layer that any run of this step taps.
@@ -393,10 +384,8 @@ class Engine::Loop {
   model::Activations activations_;
   std::deque<Active> active_;
   std::int64_t kv_tokens_in_use_ = 0;
-  std::int64_t n_steps_ = 0;
-  std::int64_t n_computed_tokens_ = 0;
-  std::int64_t n_decode_tokens_ = 0;
-  std::int64_t n_cached_tokens_ = 0;
+
+  EngineStats counted_;  // the engine thread's own
 
   mutable std::mutex stats_mutex_;
   EngineStats stats_;  // as they were after the last step, or when a job last ended

@@ -1,10 +1,11 @@
 #include "server/body_reader.h"
 
 #include <boost/json/parse.hpp>
-#include <cmath>
 #include <limits>
-#include <random>
 #include <utility>
+
+#include "base/json_value.h"
+#include "decode/random.h"
 
 namespace munia::server {
 namespace json = boost::json;
@@ -13,19 +14,6 @@ namespace {
 constexpr std::size_t kMaxDepth = 64;
 constexpr std::size_t kMaxStops = 16;
 constexpr std::size_t kMaxStopBytes = 1024;
-
-std::string quoted(std::string_view key) { return "\"" + std::string(key) + "\""; }
-
-std::optional<std::int64_t> whole_number(const json::value& value) {
-  if (value.is_int64()) return value.get_int64();
-  if (value.is_double()) {
-    const double number = value.get_double();
-    if (std::abs(number) < 9e15 && number == std::floor(number)) {
-      return static_cast<std::int64_t>(number);
-    }
-  }
-  return std::nullopt;
-}
 
 std::string show(double number) {
   std::string text = std::to_string(number);
@@ -63,8 +51,7 @@ void BodyReader::reject(ApiError error) {
 }
 
 const json::value* BodyReader::find(std::string_view key) const {
-  const json::value* value = object_.if_contains(json::string_view(key.data(), key.size()));
-  return value == nullptr || value->is_null() ? nullptr : value;
+  return find_member(object_, key);
 }
 
 std::optional<std::string> BodyReader::string(std::string_view key) {
@@ -204,8 +191,7 @@ void read_sampling(BodyReader& body, decode::SamplingParams& sampling) {
       value && *value >= 0) {
     sampling.seed = static_cast<std::uint64_t>(*value);
   } else if (sampling.temperature > 0) {
-    std::random_device device;
-    sampling.seed = (std::uint64_t{device()} << 32) | device();
+    sampling.seed = decode::random_seed();
   }
   if (const Status valid = decode::validate(sampling); body.ok() && !valid) {
     body.reject(valid.error().message);

@@ -3,7 +3,6 @@
 // tests make their own.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,9 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
+
 namespace munia::server {
 
-using Clock = std::chrono::steady_clock;
 /// Name and value, in order.
 using Fields = std::vector<std::pair<std::string, std::string>>;
 

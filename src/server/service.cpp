@@ -12,10 +12,6 @@ namespace {
 constexpr double kDaySeconds = 86400;
 constexpr const char* kWarmUpText = "今天的实验终于成功了，太棒了！";
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 }  // namespace
 
 std::optional<double> read_timeout(BodyReader& body) {

@@ -3,7 +3,8 @@
 // src/server/page.h. `node mock/server.mjs [PORT]` prints its address.
 //
 // A message that holds one of these words makes it do something: BUSY (429), BROKEN (the connection
-// breaks in mid-reply), CONTEXT (400), SLOW (a token each 100 ms), MARKUP (hostile Markdown).
+// breaks in mid-reply), CONTEXT (400), SLOW (a token each 100 ms), ENDLESS (nothing more comes
+// after some tokens, until the page hangs up), MARKUP (hostile Markdown).
 // GET /mock/state tells what it has seen.
 import { readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -110,6 +111,7 @@ export function create_mock({ token_ms = 12, need_key = null } = {}) {
       await sleep(text.includes('SLOW') ? 100 : token_ms);
       if (gone) return undefined;
       if (i === 8 && text.includes('BROKEN')) return reply.destroy();
+      while (i === 8 && text.includes('ENDLESS') && !gone) await sleep(20);
       event(choice({ content: token }));
     }
     event(choice({}, finish_reason));

@@ -29,13 +29,37 @@ export async function open_page(browser, address, options = {}) {
   return { page, context, bad };
 }
 
-/** Writes a message and waits until the turn is over; the last reply's text. */
-export async function chat_once(page, text) {
+/** Sends a message, once the turn before is over, and waits for the reply to begin; its message. */
+export async function send(page, text) {
+  await turn_over(page);
+  const replies = page.locator('.message.munia');
+  const n = await replies.count();
   await page.getByLabel('Message', { exact: true }).fill(text);
   await page.keyboard.press('Enter');
+  const reply = replies.nth(n);
+  await reply.waitFor();
+  return reply;
+}
+
+/** Sends a message and waits until the turn is over; the last reply's text. */
+export async function chat_once(page, text) {
+  await send(page, text);
   await turn_over(page);
   return page.locator('.message.munia .markdown').last().innerText();
 }
+
+/** The page notes from now on how the text of a running reply grows: seen from here, in polls, a busy
+ *  machine might show the end only. */
+export const note_growth = (page) => page.evaluate(() => {
+  globalThis.lengths = new Set();
+  new MutationObserver(() => {
+    const text = document.querySelector('.message.munia[aria-busy=true] .markdown')?.textContent;
+    if (text) globalThis.lengths.add(text.length);
+  }).observe(document.body, { childList: true, characterData: true, subtree: true });
+});
+
+/** In how many lengths the text of running replies was shown since note_growth. */
+export const growth_steps = (page) => page.evaluate(() => globalThis.lengths.size);
 
 /** Until Send is back in the place of Stop. */
 export const turn_over = (page) =>

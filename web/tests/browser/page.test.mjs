@@ -5,7 +5,7 @@ import { after, before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { start_mock } from '../../mock/server.mjs';
 import { parse_csv } from '../../src/csv.js';
-import { chat_once, launch, open_page, turn_over } from './browser.mjs';
+import { chat_once, growth_steps, launch, note_growth, open_page, send, turn_over } from './browser.mjs';
 
 const AXE = readFileSync(fileURLToPath(new URL('../../node_modules/axe-core/axe.min.js', import.meta.url)), 'utf8');
 const POSITIVE = 'After three months the experiment finally worked!';
@@ -34,6 +34,11 @@ function page_test(name, options, run) {
   });
 }
 
+/** Waits until what the stand-in server saw fulfils `holds`. */
+async function until(page, holds) {
+  for (let i = 0; i < 1000 && !holds(); i += 1) await page.waitForTimeout(20);
+}
+
 /** axe's serious and critical findings. Its script comes in through the debugger, past the policy. */
 async function serious_findings(page) {
   await page.evaluate(AXE);
@@ -49,16 +54,14 @@ const is_wider_than_window = (page) => page.evaluate(() =>
 
 describe('chat', () => {
   page_test('the reply streams, the feeling shows with its probabilities', {}, async (page) => {
-    await page.getByLabel('Message', { exact: true }).fill(`${POSITIVE} SLOW`);
-    await page.keyboard.press('Enter');
-    const reply = page.locator('.message.munia .markdown');
-    await reply.waitFor();
-    const early = (await reply.innerText()).length;
-    await page.waitForFunction((n) => document.querySelector('.message.munia .markdown').innerText.length > n + 20, early);
+    await note_growth(page);
+    await send(page, `${POSITIVE} SLOW`);
     const badge = page.locator('summary.badge');
     await badge.waitFor();
     assert.match(await badge.innerText(), /😄\s*正面\s*positive\s*93%/);
     await turn_over(page);
+    const steps = await growth_steps(page);
+    assert.ok(steps > 3, `its text was shown in ${steps} lengths`);
     await badge.click();
     assert.deepEqual(await page.locator('.probabilities .number').allInnerTexts(), ['93%', '7%']);
     assert.match(await page.locator('.figures').innerText(), /40 tokens · first after [\d.]+ s · [\d.]+ tokens\/s/);
@@ -73,9 +76,7 @@ describe('chat', () => {
 
   page_test('stop stops: the server sees the connection close, the text stays', {}, async (page) => {
     const aborted = mock.state.aborted;
-    await page.getByLabel('Message', { exact: true }).fill('SLOW story');
-    await page.keyboard.press('Enter');
-    await page.locator('.message.munia .markdown').waitFor();
+    await (await send(page, 'an ENDLESS story')).locator('.markdown').waitFor();
     await page.getByLabel('Message', { exact: true }).fill('a draft');
     await page.getByRole('button', { name: 'Stop' }).click();
     await turn_over(page);
@@ -83,7 +84,7 @@ describe('chat', () => {
     assert.match(await page.locator('.figures').innerText(), /stopped/);
     const text = await page.locator('.message.munia .markdown').innerText();
     assert.ok(text.length > 0);
-    for (let i = 0; i < 50 && mock.state.aborted === aborted; i += 1) await page.waitForTimeout(20);
+    await until(page, () => mock.state.aborted > aborted);
     assert.equal(mock.state.aborted, aborted + 1);
     await chat_once(page, 'and then?');
     assert.equal(mock.state.completions.at(-1).messages.at(-2).content.trim().slice(0, 5), 'That ');
@@ -124,10 +125,9 @@ describe('chat', () => {
 
   page_test('failures are one clear sentence, and can be tried again', {}, async (page) => {
     const fail = async (word) => {
-      await page.getByLabel('Message', { exact: true }).fill(word);
-      await page.keyboard.press('Enter');
-      await page.locator('.message.munia').last().getByRole('alert').waitFor();
-      return page.getByRole('alert').last().innerText();
+      const alert = (await send(page, word)).getByRole('alert');
+      await alert.waitFor();
+      return alert.innerText();
     };
     assert.equal(await fail('BUSY'), 'munia is busy: try again in 3 seconds.');
     assert.match(await fail('CONTEXT'), /outgrown the model’s context/);
@@ -135,6 +135,7 @@ describe('chat', () => {
     assert.ok((await page.locator('.message.munia .markdown').last().innerText()).length > 0, 'what came stays');
     const n = mock.state.completions.length;
     await page.getByRole('button', { name: 'Try again' }).click();
+    await until(page, () => mock.state.completions.length > n);
     await page.waitForFunction(() => document.querySelectorAll('.message.munia [role=alert]').length === 3);
     assert.equal(mock.state.completions.length, n + 1);
     await page.route('**/v1/chat/completions', (route) => route.abort());
@@ -173,9 +174,7 @@ describe('chat', () => {
   });
 
   page_test('nothing above moves while a reply grows; the end stays in view', { viewport: { width: 900, height: 420 } }, async (page) => {
-    await page.getByLabel('Message', { exact: true }).fill(`${POSITIVE} SLOW`);
-    await page.keyboard.press('Enter');
-    await page.locator('.message.munia .markdown').waitFor();
+    await (await send(page, `${POSITIVE} SLOW`)).locator('.markdown').waitFor();
     const shifts = await page.evaluate(() => new Promise((resolve) => {
       let sum = 0;
       new PerformanceObserver((list) => {
@@ -357,9 +356,7 @@ describe('for everyone', () => {
         await chat_once(page, 'MARKUP');
         await page.locator('summary.badge').first().click();
         await look('chat');
-        await page.getByLabel('Message', { exact: true }).fill('BUSY');
-        await page.keyboard.press('Enter');
-        await page.locator('.message.munia').last().getByRole('alert').waitFor();
+        await (await send(page, 'BUSY')).getByRole('alert').waitFor();
         await look('error');
         await page.getByRole('button', { name: 'Settings' }).click();
         await look('settings');

@@ -2,7 +2,7 @@
 // the model says does not matter here; that it streams, is felt, labelled and drawn does.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { chat_once, launch, open_page, turn_over } from './browser.mjs';
+import { chat_once, growth_steps, launch, note_growth, open_page, send, turn_over } from './browser.mjs';
 
 const ADDRESS = process.env.MUNIA_TEST_URL;
 const skip = ADDRESS ? false : 'MUNIA_TEST_URL is not set';
@@ -55,14 +55,10 @@ test('every file has the policy, a tag, and is compressed', { skip }, async () =
 });
 
 service_test('a reply streams, its message has a feeling with probabilities', async (page) => {
-  await page.getByLabel('Max. length').fill('40');
-  await page.getByLabel('Message', { exact: true }).fill('今天的实验终于成功了，太棒了！');
-  await page.keyboard.press('Enter');
-  await page.locator('.message.munia[aria-busy=true] .markdown').waitFor();
-  const early = await page.locator('.message.munia .markdown').innerText();
-  await turn_over(page);
-  const text = await page.locator('.message.munia .markdown').innerText();
-  assert.ok(early.length > 0 && early.length < text.length, 'it came in pieces');
+  await page.getByLabel('Max. length').fill('60');
+  await note_growth(page);
+  await chat_once(page, '今天的实验终于成功了，太棒了！');
+  assert.ok(await growth_steps(page) >= 2, 'it came in pieces');
   await page.locator('summary.badge').click();
   const shares = await page.locator('.probabilities .number').allInnerTexts();
   assert.equal(shares.length, 2);
@@ -82,9 +78,7 @@ service_test('a second turn, without streaming', async (page) => {
 
 service_test('stop stops, and the next message is answered', async (page) => {
   await page.getByLabel('Max. length').fill('900');
-  await page.getByLabel('Message', { exact: true }).fill('Count from one to five hundred in words.');
-  await page.keyboard.press('Enter');
-  await page.locator('.message.munia .markdown').waitFor();
+  await (await send(page, 'Count from one to five hundred in words.')).locator('.markdown').waitFor();
   await page.getByRole('button', { name: 'Stop' }).click();
   await turn_over(page);
   assert.match(await page.locator('.figures').innerText(), /stopped/);

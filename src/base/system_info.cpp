@@ -1,4 +1,4 @@
-#include "cli/system_info.h"
+#include "base/system_info.h"
 
 #include <time.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace munia::cli {
+namespace munia {
 namespace {
 
 constexpr const char* kFeatures[] = {"avx2",     "fma",      "f16c",        "avx512f",
@@ -78,6 +78,12 @@ void take_limit(std::optional<std::uint64_t>& limit, const std::optional<std::st
   if (value && *value < kUnlimited) limit = std::min(limit.value_or(*value), *value);
 }
 
+/// An amount of /proc/self/status, which is in KiB.
+std::optional<std::uint64_t> status_bytes(std::string_view key) {
+  const auto kib = number(keyed_value("/proc/self/status", key));
+  return kib ? std::optional(*kib * 1024) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> first_line(const std::string& path) {
@@ -102,15 +108,9 @@ std::optional<std::string> keyed_value(const std::string& path, std::string_view
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> peak_memory_bytes() {
-  const auto kilobytes = number(keyed_value("/proc/self/status", "VmHWM"));
-  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
-}
-
-std::optional<std::uint64_t> anonymous_memory_bytes() {
-  const auto kilobytes = number(keyed_value("/proc/self/status", "RssAnon"));
-  return kilobytes ? std::optional(*kilobytes * 1024) : std::nullopt;
-}
+std::optional<std::uint64_t> resident_memory_bytes() { return status_bytes("VmRSS"); }
+std::optional<std::uint64_t> peak_memory_bytes() { return status_bytes("VmHWM"); }
+std::optional<std::uint64_t> anonymous_memory_bytes() { return status_bytes("RssAnon"); }
 
 bool reset_peak_memory() {
   std::ofstream file("/proc/self/clear_refs");
@@ -127,6 +127,10 @@ std::optional<std::uint64_t> free_memory_bytes() {
     room = std::min(room, *limit > used ? *limit - used : 0);
   }
   return room;
+}
+
+std::optional<std::uint64_t> process_threads() {
+  return number(keyed_value("/proc/self/status", "Threads"));
 }
 
 double process_cpu_seconds() {
@@ -173,4 +177,4 @@ CgroupFacts read_cgroup(const std::string& cgroup_root, const std::string& proc_
   return facts;
 }
 
-}  // namespace munia::cli
+}  // namespace munia
