@@ -194,6 +194,52 @@ TEST(Engine, ACancelledJobDoesNotWaitForThoseBeforeIt) {
   EXPECT_TRUE(in_time) << "it waited for the running job's end";
 }
 
+TEST(Engine, BulkLeavesRoomForInteractiveJobs) {
+  const auto engine = new_engine({.max_sequences = 4});
+  const GenerateJob question = generate_job(40, 100, 5);
+  const std::vector<std::int32_t> alone = engine->generate(question).value_or_throw().ids;
+  std::latch running(1);
+  std::promise<void> submitted;
+  std::vector<std::shared_ptr<Ticket>> bulk;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    GenerateJob job = generate_job(20, i, 900);
+    job.priority = Priority::kBulk;
+    if (i == 0) {
+      job.top_logprobs = 0;
+      job.on_token = [&, told = false](const decode::TokenLogprob&) mutable {
+        if (told) return;
+        told = true;
+        running.count_down();
+        submitted.get_future().wait_for(std::chrono::seconds(60));
+      };
+    }
+    bulk.push_back(engine->submit(std::move(job)).value_or_throw());
+  }
+  running.wait();  // no step ends before the question is there
+  const auto asked = engine->submit(question).value_or_throw();
+  submitted.set_value();
+  EXPECT_EQ(std::get<GenerateResult>(asked->wait().value_or_throw()).ids, alone);
+  for (const auto& ticket : bulk) ticket->cancel();
+  for (const auto& ticket : bulk) EXPECT_EQ(ticket->wait().error().code, ErrorCode::kCancelled);
+}
+
+TEST(Engine, InteractiveJobsStartBeforeBulkThatCameEarlier) {
+  const auto engine = new_engine({.max_sequences = 1});
+  std::vector<Priority> ended;
+  std::vector<Job> jobs;
+  for (const Priority priority : {Priority::kBulk, Priority::kBulk, Priority::kInteractive}) {
+    GenerateJob job = generate_job(10, static_cast<std::uint32_t>(jobs.size()), 1);
+    job.priority = priority;
+    job.top_logprobs = 0;
+    job.on_token = [&ended, priority](const decode::TokenLogprob&) { ended.push_back(priority); };
+    jobs.emplace_back(std::move(job));
+  }
+  for (const auto& ticket : engine->submit_together(std::move(jobs)).value_or_throw()) {
+    EXPECT_TRUE(ticket->wait());
+  }
+  EXPECT_EQ(ended, (std::vector{Priority::kInteractive, Priority::kBulk, Priority::kBulk}));
+}
+
 TEST(Engine, AFullQueueRefuses) {
   const auto engine = new_engine({.max_queue = 2});
   std::vector<Job> jobs(3, generate_job(10, 1, 5));

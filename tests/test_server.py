@@ -242,7 +242,7 @@ def test_metrics_text(server):  # demands 50
                  "ready", "memory_budget_bytes", "time_to_first_token_seconds",
                  "inter_token_latency_seconds", "request_queue_seconds", "prefill_seconds",
                  "decode_seconds", "request_seconds", "prompt_tokens", "generated_tokens",
-                 "prediction_confidence", "request_finished_total", "predictions_total"):
+                 "prediction_confidence", "batch_size", "request_finished_total", "predictions_total"):
         assert "munia_" + name in types, name
 
 

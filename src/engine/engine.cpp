@@ -56,15 +56,15 @@ class Engine::Loop {
     std::vector<std::shared_ptr<Ticket>> tickets;
     {
       const std::lock_guard lock(mutex_);
-      if (queue_.size() + jobs.size() > options_.max_queue) {
+      if (n_waiting() + jobs.size() > options_.max_queue) {
         return Error{ErrorCode::kUnavailable,
-                     "the engine's queue is full: " + std::to_string(queue_.size()) +
+                     "the engine's queue is full: " + std::to_string(n_waiting()) +
                          " jobs are waiting; try again later"};
       }
       for (Job& job : jobs) {
         auto ticket = std::make_shared<EngineTicket>();
         tickets.push_back(ticket);
-        queue_.push_back({std::move(job), std::move(ticket), Clock::now()});
+        queue_of(priority_of(job)).push_back({std::move(job), std::move(ticket), Clock::now()});
       }
     }
     wake_.notify_all();
@@ -96,7 +96,8 @@ class Engine::Loop {
     Clock::time_point submitted;
     Clock::time_point started;
     std::optional<Clock::time_point> first_logits;
-    bool keep = true;                // what it computes, in the prefix cache
+    bool keep = true;  // what it computes, in the prefix cache
+    bool is_bulk = false;
     std::int64_t cached_tokens = 0;  // taken from there
   };
 
@@ -107,7 +108,7 @@ class Engine::Loop {
     while (true) {
       {
         std::unique_lock lock(mutex_);
-        wake_.wait(lock, [this] { return stopping_ || !queue_.empty() || !active_.empty(); });
+        wake_.wait(lock, [this] { return stopping_ || n_waiting() > 0 || !active_.empty(); });
         if (stopping_) break;
         for (const PinnedPrefix& prefix : new_pins_) prefix_cache_.pin(prefix);
         new_pins_.clear();
@@ -121,49 +122,75 @@ class Engine::Loop {
     for (Active& active : active_) active.ticket->finish(stopped);
     active_.clear();
     const std::lock_guard lock(mutex_);
-    for (Waiting& waiting : queue_) waiting.ticket->finish(stopped);
-    queue_.clear();
+    for (std::deque<Waiting>& queue : queues_) {
+      for (Waiting& waiting : queue) waiting.ticket->finish(stopped);
+      queue.clear();
+    }
   }
 
   // Also behind a job that waits for memory: whoever cancelled one waits for its end. Holds mutex_.
   void drop_cancelled_waiting() {
-    std::erase_if(queue_, [](const Waiting& waiting) {
-      if (!waiting.ticket->cancelled()) return false;
-      waiting.ticket->finish(cancelled_error());
-      return true;
-    });
+    for (std::deque<Waiting>& queue : queues_) {
+      std::erase_if(queue, [](const Waiting& waiting) {
+        if (!waiting.ticket->cancelled()) return false;
+        waiting.ticket->finish(cancelled_error());
+        return true;
+      });
+    }
   }
 
-  // Starts waiting jobs in order of arrival while slots and KV memory last. Holds mutex_.
+  static Priority priority_of(const Job& job) {
+    return std::visit([](const auto& job_of_kind) { return job_of_kind.priority; }, job);
+  }
+  std::deque<Waiting>& queue_of(Priority priority) {
+    return queues_[static_cast<std::size_t>(priority)];
+  }
+  std::size_t n_waiting() const { return queues_[0].size() + queues_[1].size(); }
+
+  // Starts waiting jobs while slots and KV memory last: interactive ones first, then in order of
+  // arrival. Bulk leaves a quarter of the slots to jobs that may come. Holds mutex_.
   // A job is counted with all pages that it can ever hold, as if it found none in the prefix cache;
   // pages that only the cache holds are not counted, since they are given back when a job needs
   // them. So a started job never runs out of memory.
   void admit() {
+    const auto n_bulk = std::count_if(active_.begin(), active_.end(),
+                                      [](const Active& active) { return active.is_bulk; });
+    const std::int64_t bulk_slots = options_.max_sequences - options_.max_sequences / 4 - n_bulk;
+    if (admit_from(queue_of(Priority::kInteractive), options_.max_sequences)) {
+      admit_from(queue_of(Priority::kBulk), bulk_slots);
+    }
+  }
+
+  // Starts at most n_jobs. False when slots or memory did not suffice for the first in the queue.
+  bool admit_from(std::deque<Waiting>& queue, std::int64_t n_jobs) {
     const std::int64_t capacity = kv_capacity_tokens();
-    while (!queue_.empty()) {
-      Waiting& next = queue_.front();
+    while (!queue.empty()) {
+      Waiting& next = queue.front();
       const std::int64_t kv_tokens = max_kv_tokens(next.job, bundle_.model->context());
       if (kv_tokens > capacity) {
         next.ticket->finish(
             Error{ErrorCode::kLimit, "the job needs a KV cache of " + std::to_string(kv_tokens) +
                                          " tokens; memory is set for " + std::to_string(capacity)});
-        queue_.pop_front();
+        queue.pop_front();
         continue;
       }
-      if (static_cast<std::int64_t>(active_.size()) >= options_.max_sequences ||
+      if (n_jobs <= 0 || static_cast<std::int64_t>(active_.size()) >= options_.max_sequences ||
           kv_tokens_in_use_ + kv_tokens > capacity) {
-        return;
+        return false;
       }
       const bool keep = std::visit([](const auto& job) { return job.keep; }, next.job);
+      const bool is_bulk = priority_of(next.job) == Priority::kBulk;
       if (Result<std::unique_ptr<Run>> run = make_run_for(std::move(next.job))) {
         kv_tokens_in_use_ += kv_tokens;
         active_.push_back({*std::move(run), std::move(next.ticket), kv_tokens, next.submitted,
-                           Clock::now(), std::nullopt, keep});
+                           Clock::now(), std::nullopt, keep, is_bulk});
+        --n_jobs;
       } else {
         next.ticket->finish(run.error());
       }
-      queue_.pop_front();
+      queue.pop_front();
     }
+    return true;
   }
 
   std::int64_t kv_capacity_tokens() const {
@@ -254,11 +281,13 @@ class Engine::Loop {
       for (Sequence* sequence : sequences) {
         if (take_or_wait(active, *sequence, parts)) continue;
         parts.push_back({&active, sequence, {}, sequence->kv.n_tokens()});
-        demands.push_back({sequence->n_pending(), sequence->all_rows});
+        demands.push_back({sequence->n_pending(), sequence->all_rows, active.is_bulk});
       }
     }
-    const std::vector<StepShare> shares = plan_step(
-        demands, {activations_.limits().max_tokens, activations_.limits().max_logit_rows});
+    StepLimits limits;
+    limits.max_tokens = activations_.limits().max_tokens;
+    limits.max_logit_rows = activations_.limits().max_logit_rows;
+    const std::vector<StepShare> shares = plan_step(demands, limits);
     for (std::size_t i = 0; i < parts.size(); ++i) parts[i].share = shares[i];
     std::erase_if(parts, [](const Part& part) { return part.share.n_tokens == 0; });
     return parts;
@@ -299,6 +328,10 @@ class Engine::Loop {
       if (part.share.n_tokens == 1 && part.first_index > 0) counted_.n_decode_tokens += 1;
     }
     ++counted_.n_steps;
+    const auto n_sequences = static_cast<std::int64_t>(parts.size());
+    const auto size = std::lower_bound(kStepSizes.begin(), kStepSizes.end(), n_sequences);
+    ++counted_.steps_by_size[static_cast<std::size_t>(size - kStepSizes.begin())];
+    counted_.n_step_sequences += n_sequences;
     publish_stats();
   }
 
@@ -392,7 +425,7 @@ class Engine::Loop {
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable wake_;
-  std::deque<Waiting> queue_;
+  std::deque<Waiting> queues_[2];  // by Priority
   std::vector<PinnedPrefix> new_pins_;
   bool stopping_ = false;
 

@@ -4,6 +4,7 @@
 // additions).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -28,6 +29,9 @@ struct EngineOptions {
   std::optional<std::size_t> prefix_cache_bytes = std::nullopt;
 };
 
+/// Steps are counted by how many sequences they bring on: up to each of these, or more.
+inline constexpr std::array<std::int64_t, 6> kStepSizes = {1, 2, 4, 8, 16, 32};
+
 /// Memory and work of an engine. KV bytes are pages times page_bytes.
 struct EngineStats {
   std::size_t page_bytes = 0;
@@ -39,6 +43,8 @@ struct EngineStats {
   std::int64_t n_computed_tokens = 0;  // that went through the model
   std::int64_t n_decode_tokens = 0;    // of them, tokens of replies
   std::int64_t n_cached_tokens = 0;    // that came from the prefix cache instead
+  std::array<std::int64_t, kStepSizes.size() + 1> steps_by_size = {};
+  std::int64_t n_step_sequences = 0;  // of all steps together
 };
 
 class Engine {

@@ -29,6 +29,10 @@ struct Timings {
   double total_ms = 0;
 };
 
+/// Bulk work gives way: it starts behind waiting interactive jobs, leaves them some of the
+/// sequences, and computes in small pieces beside them. The results are the same bytes.
+enum class Priority : std::uint8_t { kInteractive, kBulk };
+
 /// Continues a prompt.
 struct GenerateJob {
   std::vector<std::int32_t> prompt;  // not empty
@@ -47,6 +51,7 @@ struct GenerateJob {
   /// quick. May be empty; called only where top_logprobs >= 0.
   std::function<void(const decode::TokenLogprob& token)> on_token;
   bool keep = true;  // leave prompt and reply in the prefix cache, for jobs that begin with them
+  Priority priority = Priority::kInteractive;
   /// Called on the engine thread with each new piece of whole UTF-8 text; must be quick. May be
   /// empty.
   std::function<void(std::string_view piece)> on_text;
@@ -69,6 +74,7 @@ struct ScoreJob {
   /// a term that all share may be left out, which spares the head where they part.
   bool differences_only = false;
   bool keep = true;  // as in GenerateJob
+  Priority priority = Priority::kInteractive;
 };
 struct ScoreResult {
   std::vector<double> logprobs;  // natural log, one per continuation (see differences_only)
@@ -85,6 +91,7 @@ struct LogitsJob {
   /// during the call only.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_row;
   bool keep = true;  // as in GenerateJob
+  Priority priority = Priority::kInteractive;
 };
 struct LogitsResult {
   std::vector<std::vector<float>> hidden;  // per tap: [n_tokens, hidden_dim]

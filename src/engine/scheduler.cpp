@@ -9,10 +9,10 @@ std::vector<StepShare> plan_step(std::span<const SequenceDemand> demands,
   std::vector<StepShare> shares(demands.size());
   std::int64_t tokens_left = limits.max_tokens;
   std::int64_t rows_left = limits.max_logit_rows;
-  for (const bool decoding : {true, false}) {
+  const auto give = [&](bool decoding, bool is_bulk) {
     for (std::size_t i = 0; i < demands.size(); ++i) {
       const SequenceDemand& demand = demands[i];
-      if ((demand.n_pending == 1) != decoding) continue;
+      if ((demand.n_pending == 1) != decoding || demand.is_bulk != is_bulk) continue;
       std::int64_t n_tokens = std::min(demand.n_pending, tokens_left);
       std::int64_t n_rows = 0;
       if (demand.all_rows) {
@@ -30,7 +30,22 @@ std::vector<StepShare> plan_step(std::span<const SequenceDemand> demands,
       tokens_left -= n_tokens;
       rows_left -= n_rows;
     }
+  };
+  const auto any_interactive = [&](auto holds) {
+    return std::any_of(demands.begin(), demands.end(), [&](const SequenceDemand& demand) {
+      return !demand.is_bulk && holds(demand);
+    });
+  };
+  give(true, false);
+  give(true, true);
+  if (any_interactive([](const SequenceDemand& demand) { return demand.n_pending == 1; })) {
+    tokens_left = std::min(tokens_left, limits.max_prompt_beside_replies);
   }
+  give(false, false);
+  if (any_interactive([](const SequenceDemand&) { return true; })) {
+    tokens_left = std::min(tokens_left, limits.max_bulk_beside_interactive);
+  }
+  give(false, true);
   return shares;
 }
 

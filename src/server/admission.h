@@ -20,7 +20,7 @@
 
 namespace munia::server {
 
-enum class Priority { kInteractive, kBulk };
+using engine::Priority;
 
 /// Stops one piece of work: the tickets that it has submitted, and those to come.
 class JobScope {

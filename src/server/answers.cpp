@@ -6,7 +6,7 @@
 namespace munia::server {
 namespace {
 
-constexpr std::size_t kTextsInFlight = 8;
+constexpr std::size_t kTextsInFlight = 32;
 constexpr std::size_t kMostLabels = 64;
 
 }  // namespace
@@ -138,7 +138,8 @@ Result<std::vector<tasks::Classification>> classify_texts(Service& service, Exch
     if (in_flight.size() == kTextsInFlight) finish_first();
     if (!failure && scope.stopped()) failure = scope.reason();
     if (failure) break;
-    Result<std::shared_ptr<engine::Ticket>> ticket = classifier.submit(text);
+    Result<std::shared_ptr<engine::Ticket>> ticket =
+        classifier.submit(text, engine::Priority::kBulk);
     if (!ticket) {
       failure = ticket.error();
       break;

@@ -140,6 +140,9 @@ struct Metrics::State {
       histogram("prompt_tokens", "Tokens of a job's prompt.", kTokens);
   prometheus::Histogram& generated_size =
       histogram("generated_tokens", "Tokens that a job generated.", kTokens);
+  prometheus::Histogram& batch_size =
+      histogram("batch_size", "Sequences that a step of the model brought on.",
+                Buckets(engine::kStepSizes.begin(), engine::kStepSizes.end()));
   prometheus::Histogram& confidence =
       histogram("prediction_confidence", "Probability of the label that was told.", kShares);
 
@@ -161,6 +164,7 @@ struct Metrics::State {
   Recent recent_first_ms;
   Recent recent_request_ms;
   std::map<std::string, std::int64_t> label_counts;
+  engine::EngineStats counted;  // in batch_size so far
   std::uint64_t n_requests = 0;
   std::uint64_t n_errors = 0;
   Model model;
@@ -260,6 +264,16 @@ void Metrics::update(const Gauges& gauges) {
   state_->fds.Set(static_cast<double>(process.n_open_fds));
   // Counters of the library only grow by steps; two scrapes at once must not count one twice.
   const std::lock_guard lock(state_->mutex);
+  engine::EngineStats& counted = state_->counted;
+  if (engine.n_steps > counted.n_steps) {
+    std::vector<double> steps;
+    for (std::size_t i = 0; i < engine.steps_by_size.size(); ++i) {
+      steps.push_back(static_cast<double>(engine.steps_by_size[i] - counted.steps_by_size[i]));
+    }
+    state_->batch_size.ObserveMultiple(
+        steps, static_cast<double>(engine.n_step_sequences - counted.n_step_sequences));
+    counted = engine;
+  }
   state_->cpu.Increment(std::max(0.0, process.cpu_seconds - state_->cpu.Value()));
   if (process.n_throttled_periods) {
     const auto periods = static_cast<double>(*process.n_throttled_periods);

@@ -137,8 +137,10 @@ Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,
   return bundle.render_ids(chat_context(task_.system, user));
 }
 
-Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text) const {
+Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text,
+                                                           engine::Priority priority) const {
   MUNIA_ASSIGN_OR_RETURN(engine::Job job, this->job(text));
+  std::visit([priority](auto& job_of_kind) { job_of_kind.priority = priority; }, job);
   return engine_->submit(std::move(job));
 }
 

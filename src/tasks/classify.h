@@ -46,7 +46,8 @@ class Classifier {
   /// long for the context: both numbers) stands in its own place.
   std::vector<Result<Classification>> classify(const std::vector<std::string>& texts) const;
   /// One text, submitted at once; finish() it later. For predict and servers.
-  Result<std::shared_ptr<engine::Ticket>> submit(std::string_view text) const;
+  Result<std::shared_ptr<engine::Ticket>> submit(
+      std::string_view text, engine::Priority priority = engine::Priority::kInteractive) const;
   Result<Classification> finish(engine::Ticket& ticket) const;
   /// The job of submit(), for submitting it together with others.
   Result<engine::Job> job(std::string_view text, PromptForm form = PromptForm::kSeparate) const;
