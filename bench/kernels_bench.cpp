@@ -149,7 +149,7 @@ void bench_matmul(const Options& options, const Kernels& kernels, WeightType typ
   AlignedBuffer prepared(kernels.prepared_bytes(n_tokens, kCols));
   const std::int64_t n_units =
       (n_tokens + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows;
-  kernels.prepare_rows(x.data(), n_tokens, kCols, 0, n_units, prepared.data());
+  kernels.prepare_rows(x.data(), n_tokens, kCols, only(type), 0, n_units, prepared.data());
   AlignedBuffer y(static_cast<std::size_t>(n_tokens * w.n_rows) * sizeof(float));
   const MatmulOutput out = {y.as<float>(), w.n_rows, nullptr, false};
   std::vector<AlignedBuffer> scratch;
@@ -230,11 +230,14 @@ void bench_small(const Options& options, const Kernels& kernels) {
     std::printf("%-7s %-12s %7.3f ns a value\n", kernels.name, name, time / n * 1e9);
   };
   constexpr double kValues = kRows * kDim;
-  report("prepare_rows", kValues, [&](int) {
-    kernels.prepare_rows(x.data(), kRows, kDim, 0,
-                         (kRows + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows,
-                         prepared.data());
-  });
+  const std::int64_t n_units = (kRows + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows;
+  for (const WeightType type :
+       {WeightType::kF32, WeightType::kBf16, WeightType::kQ4_0, WeightType::kQ6K}) {
+    const std::string name = "rows for " + std::string(weight_type_name(type));
+    report(name.c_str(), kValues, [&](int) {
+      kernels.prepare_rows(x.data(), kRows, kDim, only(type), 0, n_units, prepared.data());
+    });
+  }
   report("rms_norm", kValues,
          [&](int) { kernels.rms_norm(x.data(), other.data(), 1e-6F, kRows, kDim, out.data()); });
   report("silu_mul", kValues,

@@ -35,7 +35,7 @@ std::vector<float> multiply(const kernels::Kernels& rung, const kernels::PackedM
                             const std::vector<float>& x) {
   AlignedBuffer prepared(rung.prepared_bytes(kRows, kInputs) + 64);
   const std::int64_t n_units = (kRows + rung.prepare_unit_rows - 1) / rung.prepare_unit_rows;
-  rung.prepare_rows(x.data(), kRows, kInputs, 0, n_units, prepared.data());
+  rung.prepare_rows(x.data(), kRows, kInputs, kernels::only(w.type), 0, n_units, prepared.data());
   AlignedBuffer scratch(rung.matmul_scratch_bytes(kRows, kInputs) + 64);
   std::vector<float> y(static_cast<std::size_t>(kRows * kOutputs));
   rung.matmul(w, {prepared.data(), kRows, kInputs}, {y.data(), kOutputs, nullptr, false}, 0,

@@ -4,7 +4,8 @@
 // The AMX rung adds BF16 and quantized weights in orders of its own (amx_matmul.inc,
 // amx_codes.inc).
 //
-// The one order of additions, for every weight type and every number of rows:
+// The one order of additions for float weights and every number of rows (that for quantized weights
+// is in digits.h, as integers for the most part):
 //   total = 0
 //   for each chain of kChainLength consecutive k (by absolute index):
 //     acc = 0;  for k in the chain, ascending:  acc = fma(x[k], w[n][k], acc)
@@ -52,6 +53,13 @@ enum class WeightType : std::uint8_t {
   kQ6K,
 };
 std::string_view weight_type_name(WeightType type);  // "F32", "Q4_K", …
+/// A set of weight types.
+using WeightTypes = std::uint32_t;
+constexpr WeightTypes only(WeightType type) {
+  return WeightTypes{1} << static_cast<unsigned>(type);
+}
+/// Whether screen.h is for matrices of this type: F32, F16, BF16.
+bool can_screen(WeightType type);
 
 /// k per storage block: n_cols of a matrix must be a multiple (1 for the float types).
 std::int64_t weight_block_cols(WeightType type);
@@ -114,8 +122,9 @@ struct Kernels {
   std::size_t (*prepared_bytes)(std::int64_t n_rows, std::int64_t n_cols);
   /// Rows that one unit of prepare_rows covers; unit i covers rows [i*prepare_unit_rows, …).
   std::int64_t prepare_unit_rows;
-  /// Prepares units [unit_begin, unit_end) of x [n_rows, n_cols] f32 row-major into `prepared`.
-  void (*prepare_rows)(const float* x, std::int64_t n_rows, std::int64_t n_cols,
+  /// Prepares units [unit_begin, unit_end) of x [n_rows, n_cols] f32 row-major into `prepared`, for
+  /// matrices of `types`.
+  void (*prepare_rows)(const float* x, std::int64_t n_rows, std::int64_t n_cols, WeightTypes types,
                        std::int64_t unit_begin, std::int64_t unit_end, std::byte* prepared);
 
   /// Bytes of scratch that one matmul call needs (per thread), for any matrix of n_cols.
@@ -124,11 +133,12 @@ struct Kernels {
   void (*matmul)(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
                  std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch);
 
-  /// The E of screen.h: matmul's results y for n_cols inputs satisfy
+  /// The E of screen.h: matmul's results y for n_cols inputs and float weights satisfy
   ///   |y - sum w x| <= E * sum |w x| + 2^-100 * (1 + sum |w|)
   /// for finite sums. A rung with another order of additions states its own.
   double (*matmul_error)(std::int64_t n_cols);
-  /// The 8-bit copy of panel `panel` of w: screen_panel_bytes(w.n_cols) bytes at `out`.
+  /// The 8-bit copy of panel `panel` of w (can_screen(w.type)): screen_panel_bytes(w.n_cols) bytes
+  /// at `out`.
   void (*screen_pack)(const PackedMatrix& w, std::int64_t panel, std::byte* out);
   /// Bounds of what matmul gives for the rows x and the outputs of panels [panel_begin, panel_end).
   void (*screen)(const ScreenMatrix& w, const ScreenRows& x, const ScreenOutput& out,

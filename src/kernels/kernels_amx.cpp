@@ -30,6 +30,7 @@
 #include "kernels/scalar_math.h"
 #include "kernels/target_region.h"
 
+#define MUNIA_VNNI 0
 MUNIA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 namespace munia::kernels {
 namespace amx {
@@ -38,6 +39,7 @@ namespace {
 // clang-format off
 #include "kernels/vec_avx512.inc"
 #include "kernels/outputs_simd.inc"
+#include "kernels/rows_simd.inc"
 #include "kernels/amx_tiles.inc"
 #include "kernels/amx_rows.inc"
 #include "kernels/amx_matmul.inc"

@@ -5,9 +5,12 @@
 
 #include <immintrin.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "kernels/digits.h"
 #include "kernels/packed_format.h"
 #include "kernels/scalar_math.h"
 #include "kernels/target_region.h"

@@ -1,4 +1,4 @@
-// The AVX-512 rung: the shared vector code over registers of 16 lanes.
+// The AVX-512 rung for CPUs without VNNI: the shared vector code over registers of 16 lanes.
 #include "kernels/rungs.h"
 
 #if MUNIA_KERNELS_X86
@@ -11,13 +11,17 @@
 #endif
 #include <immintrin.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "kernels/digits.h"
 #include "kernels/packed_format.h"
 #include "kernels/scalar_math.h"
 #include "kernels/target_region.h"
 
+#define MUNIA_VNNI 0
 MUNIA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 namespace munia::kernels {
 namespace avx512 {

@@ -20,7 +20,9 @@ PackedWeights random_matrix(WeightType type, std::int64_t n_rows, std::int64_t n
 std::vector<const Kernels*> vector_rungs() {
   std::vector<const Kernels*> list = rungs();
   list.erase(list.begin());
-  if (const Kernels* emulated = select_kernels("amx-emulated")) list.push_back(emulated);
+  for (const char* name : {"avx512-without-vnni", "amx-emulated"}) {
+    if (const Kernels* kernels = select_kernels(name)) list.push_back(kernels);
+  }
   return list;
 }
 
@@ -116,7 +118,8 @@ TEST(Matmul, PanelsInPiecesUnitsInPiecesBiasAndResidual) {
       const std::int64_t n_units =
           (n_tokens + kernels->prepare_unit_rows - 1) / kernels->prepare_unit_rows;
       for (std::int64_t unit = n_units - 1; unit >= 0; --unit) {
-        kernels->prepare_rows(x.data(), n_tokens, n_cols, unit, unit + 1, prepared.data());
+        kernels->prepare_rows(x.data(), n_tokens, n_cols, only(w.matrix.type), unit, unit + 1,
+                              prepared.data());
       }
       ExactBuffer scratch(kernels->matmul_scratch_bytes(n_tokens, n_cols));
       const std::int64_t stride = n_rows + 5;

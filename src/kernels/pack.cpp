@@ -223,6 +223,8 @@ void pack_floats(const std::byte* const rows[kPanelRows], std::int64_t n_cols, s
 
 }  // namespace
 
+bool can_screen(WeightType type) { return is_float_type(type); }
+
 std::string_view weight_type_name(WeightType type) { return type_info(type).name; }
 
 std::int64_t weight_block_cols(WeightType type) { return type_info(type).block_cols; }

@@ -50,6 +50,9 @@ constexpr bool is_float_type(WeightType type) {
   return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBf16;
 }
 
+inline constexpr WeightTypes kFloatTypes =
+    only(WeightType::kF32) | only(WeightType::kF16) | only(WeightType::kBf16);
+
 constexpr PackedFormat packed_format(WeightType type) {
   switch (type) {
     case WeightType::kQ4_0:

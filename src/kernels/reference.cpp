@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/digits.h"
 #include "kernels/packed_format.h"
 #include "kernels/rungs.h"
 #include "kernels/scalar_math.h"
@@ -10,20 +11,60 @@
 namespace munia::kernels {
 namespace {
 
-std::size_t prepared_bytes(std::int64_t n_rows, std::int64_t n_cols) {
+// Rows of floats [n_rows][n_cols], then rows of FixedGroup [n_rows][n_digit_groups(n_cols)].
+struct FixedGroup {
+  std::int32_t x[kDigitCols];  // zeros behind the last column
+  float to_float;
+  float sum;  // of x, as a float
+};
+
+std::size_t floats_bytes(std::int64_t n_rows, std::int64_t n_cols) {
   return (static_cast<std::size_t>(n_rows * n_cols) * sizeof(float) + 63) / 64 * 64;
 }
 
-void prepare_rows(const float* x, std::int64_t n_rows, std::int64_t n_cols, std::int64_t unit_begin,
-                  std::int64_t unit_end, std::byte* prepared) {
+std::size_t prepared_bytes(std::int64_t n_rows, std::int64_t n_cols) {
+  return floats_bytes(n_rows, n_cols) +
+         static_cast<std::size_t>(n_rows * n_digit_groups(n_cols)) * sizeof(FixedGroup);
+}
+
+FixedGroup make_fixed_group(const float* x, std::int64_t n_cols) {
+  std::uint32_t largest = 0;  // as bits: of positive floats the larger has the larger bits
+  for (std::int64_t k = 0; k < n_cols; ++k) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[k]) & 0x7FFFFFFFU;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  const DigitScale scale = digit_scale(largest);
+  FixedGroup group = {};
+  group.to_float = scale.to_float;
+  std::int32_t sum = 0;
+  for (std::int64_t k = 0; k < n_cols && scale.to_fixed != 0; ++k) {
+    group.x[k] = static_cast<std::int32_t>(std::nearbyint(x[k] * scale.to_fixed));
+    sum += group.x[k];
+  }
+  group.sum = static_cast<float>(sum) * scale.to_float;
+  return group;
+}
+
+void prepare_rows(const float* x, std::int64_t n_rows, std::int64_t n_cols, WeightTypes types,
+                  std::int64_t unit_begin, std::int64_t unit_end, std::byte* prepared) {
+  auto* groups = reinterpret_cast<FixedGroup*>(prepared + floats_bytes(n_rows, n_cols));
+  const std::int64_t n_groups = n_digit_groups(n_cols);
   for (std::int64_t t = unit_begin; t < unit_end && t < n_rows; ++t) {
     std::memcpy(prepared + static_cast<std::size_t>(t * n_cols) * sizeof(float), x + t * n_cols,
                 static_cast<std::size_t>(n_cols) * sizeof(float));
+    for (std::int64_t g = 0; g < n_groups && (types & ~kFloatTypes) != 0; ++g) {
+      const std::int64_t k = g * kDigitCols;
+      const std::int64_t rest = n_cols - k;
+      groups[t * n_groups + g] =
+          make_fixed_group(x + t * n_cols + k, rest < kDigitCols ? rest : kDigitCols);
+    }
   }
 }
 
 std::size_t matmul_scratch_bytes(std::int64_t /*n_rows*/, std::int64_t n_cols) {
-  return (static_cast<std::size_t>(n_cols) * sizeof(float) + 63) / 64 * 64;
+  const std::size_t per_col =
+      sizeof(PackedParts) > sizeof(float) ? sizeof(PackedParts) : sizeof(float);
+  return (static_cast<std::size_t>(n_cols) * per_col + 63) / 64 * 64;
 }
 
 /// The order of additions of kernels.h.
@@ -45,18 +86,64 @@ void unpack_row(const PackedMatrix& w, std::int64_t row, float* out) {
   }
 }
 
+/// The arithmetic of digits.h: parts [n_cols] are one output's weights taken apart.
+float dot_codes(const FixedGroup* groups, const PackedParts* parts, std::int64_t n_cols,
+                WeightType type) {
+  const PackedFormat format = packed_format(type);
+  const int center = 1 << center_bits(type);
+  float total = 0;
+  for (std::int64_t block = 0; block < n_cols; block += kBlockCols) {
+    const std::int64_t end = block + kBlockCols < n_cols ? block + kBlockCols : n_cols;
+    float part = 0;
+    for (std::int64_t begin = block; begin < end; begin += format.group) {
+      const FixedGroup& group = groups[begin / kDigitCols];
+      std::int32_t sums[kDigits] = {};
+      for (std::int64_t k = begin; k < begin + format.group; ++k) {
+        const Digits digits = split_digits(group.x[k % kDigitCols]);
+        const auto code = static_cast<std::int32_t>(parts[k].q) - center;
+        for (int i = 0; i < kDigits; ++i) sums[i] += code * digits.d[i];
+      }
+      const PackedParts& of_group = parts[begin];
+      part = std::fma(of_group.scale * group.to_float, sum_of_digits(sums), part);
+      if (format.has_min) {
+        const float rest = std::fma(of_group.scale, static_cast<float>(center), of_group.addend);
+        part = std::fma(rest, group.sum, part);
+      }
+    }
+    total = total + part;
+  }
+  return total;
+}
+
+void write_output(const MatmulOutput& out, std::int64_t t, std::int64_t n, float result) {
+  if (out.bias != nullptr) result = result + out.bias[n];
+  float& y = out.y[t * out.row_stride + n];
+  y = out.accumulate ? y + result : result;
+}
+
 void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& out,
             std::int64_t panel_begin, std::int64_t panel_end, std::byte* scratch) {
   const auto* rows = reinterpret_cast<const float*>(x.data);
-  auto* weights = reinterpret_cast<float*>(scratch);  // [n_cols]
+  const auto* groups =
+      reinterpret_cast<const FixedGroup*>(x.data + floats_bytes(x.n_rows, x.n_cols));
+  auto* weights = reinterpret_cast<float*>(scratch);      // [n_cols]
+  auto* parts = reinterpret_cast<PackedParts*>(scratch);  // or these
   const std::int64_t end = panel_end * kPanelRows < w.n_rows ? panel_end * kPanelRows : w.n_rows;
   for (std::int64_t n = panel_begin * kPanelRows; n < end; ++n) {
-    unpack_row(w, n, weights);
+    if (is_float_type(w.type)) {
+      unpack_row(w, n, weights);
+      for (std::int64_t t = 0; t < x.n_rows; ++t) {
+        write_output(out, t, n, dot(rows + t * w.n_cols, weights, w.n_cols));
+      }
+      continue;
+    }
+    const std::byte* panel = w.data + static_cast<std::size_t>(n / kPanelRows) * w.panel_bytes;
+    for (std::int64_t k = 0; k < w.n_cols; ++k) {
+      parts[k] = packed_parts(w.type, panel, w.n_cols, static_cast<int>(n % kPanelRows), k);
+    }
     for (std::int64_t t = 0; t < x.n_rows; ++t) {
-      float result = dot(rows + t * w.n_cols, weights, w.n_cols);
-      if (out.bias != nullptr) result = result + out.bias[n];
-      float& y = out.y[t * out.row_stride + n];
-      y = out.accumulate ? y + result : result;
+      write_output(out, t, n,
+                   dot_codes(groups + t * n_digit_groups(w.n_cols), parts, w.n_cols, w.type));
     }
   }
 }

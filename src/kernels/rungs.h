@@ -17,6 +17,7 @@ extern const Kernels kScalarKernels;
 #if MUNIA_KERNELS_X86
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
+extern const Kernels kAvx512VnniKernels;  // also named "avx512": only faster
 #endif
 
 /// Screening of the scalar rung (screen_reference.cpp), and E of the one order of additions.

@@ -63,7 +63,7 @@ PackedWeights pack_floats(const std::vector<float>& weights, std::int64_t n_cols
 }
 
 TEST(Screen, EveryRungGivesTheBytesOfTheReference) {
-  for (const WeightType type : all_types()) {
+  for (const WeightType type : {WeightType::kF32, WeightType::kF16, WeightType::kBf16}) {
     for (const std::int64_t n_cols : {1, 3, 32, 100, 128, 129, 256, 288, 896, 1024}) {
       if (n_cols % weight_block_cols(type) != 0) continue;
       const std::int64_t n_outputs = 37;

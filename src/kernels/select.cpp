@@ -17,6 +17,7 @@ namespace {
 struct X86Features {
   bool avx2 = false;    // AVX2, FMA, F16C
   bool avx512 = false;  // AVX-512 F, BW, DQ, VL and the above
+  bool vnni = false;    // AVX-512 VNNI
   bool amx = false;     // AMX tiles with BF16 products
   bool saves_tiles = false;
 };
@@ -50,6 +51,7 @@ X86Features detect() {
   features.avx2 = has_bit(b, 5) && (saved & kXmmYmm) == kXmmYmm;
   const bool avx512_bits = has_bit(b, 16) && has_bit(b, 17) && has_bit(b, 30) && has_bit(b, 31);
   features.avx512 = features.avx2 && avx512_bits && (saved & kOpmaskZmm) == kOpmaskZmm;
+  features.vnni = features.avx512 && has_bit(c, 11);
   constexpr unsigned kTiles = 0x60000;
   features.amx = has_bit(d, 22) && has_bit(d, 24);
   features.saves_tiles = (saved & kTiles) == kTiles;
@@ -90,7 +92,9 @@ KernelList available_kernels() {
 #if MUNIA_KERNELS_X86
   const X86Features features = detect();
   if (features.avx2) list.rungs[list.n_rungs++] = &kAvx2Kernels;
-  if (features.avx512) list.rungs[list.n_rungs++] = &kAvx512Kernels;
+  if (features.avx512) {
+    list.rungs[list.n_rungs++] = features.vnni ? &kAvx512VnniKernels : &kAvx512Kernels;
+  }
   if (amx_problem().empty()) list.rungs[list.n_rungs++] = &amx_kernels();
 #endif
   return list;
@@ -103,7 +107,9 @@ const Kernels* select_kernels(std::string_view name) {
     if (name == list.rungs[i]->name) return list.rungs[i];
   }
 #if MUNIA_KERNELS_X86
-  if (name == amx_emulated_kernels().name && detect().avx512) return &amx_emulated_kernels();
+  if (!detect().avx512) return nullptr;
+  if (name == amx_emulated_kernels().name) return &amx_emulated_kernels();
+  if (name == "avx512-without-vnni") return &kAvx512Kernels;
 #endif
   return nullptr;
 }

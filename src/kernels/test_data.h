@@ -129,7 +129,7 @@ inline std::vector<float> multiply(const Kernels& kernels, const PackedMatrix& w
   ExactBuffer prepared(kernels.prepared_bytes(n_tokens, w.n_cols));
   const std::int64_t n_units =
       (n_tokens + kernels.prepare_unit_rows - 1) / kernels.prepare_unit_rows;
-  kernels.prepare_rows(x, n_tokens, w.n_cols, 0, n_units, prepared.data());
+  kernels.prepare_rows(x, n_tokens, w.n_cols, only(w.type), 0, n_units, prepared.data());
   ExactBuffer scratch(kernels.matmul_scratch_bytes(n_tokens, w.n_cols));
   std::vector<float> y(static_cast<std::size_t>(n_tokens * w.n_rows));
   if (residual != nullptr) y = *residual;

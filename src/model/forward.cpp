@@ -171,7 +171,6 @@ void ForwardPass::norm(std::span<const float> weight) {
     k_.rms_norm(a_.x_ + begin * c_.hidden_dim, weight.data(), c_.rms_norm_eps, end - begin,
                 c_.hidden_dim, a_.h_ + begin * c_.hidden_dim);
   });
-  normed_ = prepare(a_.h_, n_rows_, c_.hidden_dim);
 }
 
 void ForwardPass::project_qkv(const LayerWeights& layer) {
@@ -180,13 +179,13 @@ void ForwardPass::project_qkv(const LayerWeights& layer) {
       {&layer.k, {a_.qkv_ + k_column_, qkv_dim_, layer.k.bias_or_null(), false}},
       {&layer.v, {a_.qkv_ + v_column_, qkv_dim_, layer.v.bias_or_null(), false}},
   }};
-  matmul(jobs, normed_);
+  matmul(jobs, a_.h_);
 }
 
 void ForwardPass::project_q(const LayerWeights& layer) {
   const std::array<MatmulJob, 1> jobs = {
       {{&layer.q, {a_.qkv_, qkv_dim_, layer.q.bias_or_null(), false}}}};
-  matmul(jobs, normed_);
+  matmul(jobs, a_.h_);
 }
 
 void ForwardPass::project_kv(const LayerWeights& layer) {
@@ -194,7 +193,7 @@ void ForwardPass::project_kv(const LayerWeights& layer) {
       {&layer.k, {a_.qkv_ + k_column_, qkv_dim_, layer.k.bias_or_null(), false}},
       {&layer.v, {a_.qkv_ + v_column_, qkv_dim_, layer.v.bias_or_null(), false}},
   }};
-  matmul(jobs, normed_);
+  matmul(jobs, a_.h_);
 }
 
 void ForwardPass::rotate_and_store(std::int64_t layer) {
@@ -253,7 +252,6 @@ bool ForwardPass::keep_wanted_rows() {
   }
   if (n_rows_ == 0) return false;
   plan_attention();
-  normed_ = prepare(a_.h_, n_rows_, c_.hidden_dim);
   return true;
 }
 
@@ -270,10 +268,9 @@ void ForwardPass::attend(std::int64_t layer) {
 }
 
 void ForwardPass::project_attn(const LayerWeights& layer) {
-  const PreparedRows attn = prepare(a_.attn_, n_rows_, c_.n_heads * c_.head_dim);
   const std::array<MatmulJob, 1> jobs = {
       {{&layer.o, {a_.x_, c_.hidden_dim, layer.o.bias_or_null(), true}}}};
-  matmul(jobs, attn);
+  matmul(jobs, a_.attn_);
 }
 
 void ForwardPass::gate_and_up(const LayerWeights& layer) {
@@ -281,7 +278,7 @@ void ForwardPass::gate_and_up(const LayerWeights& layer) {
       {&layer.gate, {a_.gate_, c_.ffn_dim, layer.gate.bias_or_null(), false}},
       {&layer.up, {a_.up_, c_.ffn_dim, layer.up.bias_or_null(), false}},
   }};
-  matmul(jobs, normed_);
+  matmul(jobs, a_.h_);
   for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
     k_.silu_mul(a_.gate_ + begin * c_.ffn_dim, a_.up_ + begin * c_.ffn_dim,
                 (end - begin) * c_.ffn_dim, a_.gate_ + begin * c_.ffn_dim);
@@ -289,10 +286,9 @@ void ForwardPass::gate_and_up(const LayerWeights& layer) {
 }
 
 void ForwardPass::project_ffn(const LayerWeights& layer) {
-  const PreparedRows gate = prepare(a_.gate_, n_rows_, c_.ffn_dim);
   const std::array<MatmulJob, 1> jobs = {
       {{&layer.down, {a_.x_, c_.hidden_dim, layer.down.bias_or_null(), true}}}};
-  matmul(jobs, gate);
+  matmul(jobs, a_.gate_);
 }
 
 void ForwardPass::tap(std::int64_t layer) {
@@ -347,22 +343,28 @@ void ForwardPass::advance() {
   }
 }
 
-PreparedRows ForwardPass::prepare(const float* x, std::int64_t n_rows, std::int64_t n_cols) {
-  const std::int64_t n_units = (n_rows + k_.prepare_unit_rows - 1) / k_.prepare_unit_rows;
+// x [n_rows_, n_cols] in the form that the kernels take for the jobs' weights.
+PreparedRows ForwardPass::prepare(std::span<const MatmulJob> jobs, const float* x) {
+  const std::int64_t n_cols = jobs.front().linear->w.n_cols;
+  kernels::WeightTypes types = 0;
+  for (const MatmulJob& job : jobs) types |= kernels::only(job.linear->w.type);
+  const std::int64_t n_units = (n_rows_ + k_.prepare_unit_rows - 1) / k_.prepare_unit_rows;
   const auto body = [&](std::int64_t begin, std::int64_t end, int) {
-    k_.prepare_rows(x, n_rows, n_cols, begin, end, a_.prepared_);
+    k_.prepare_rows(x, n_rows_, n_cols, types, begin, end, a_.prepared_);
   };
-  if (n_rows <= kInlineRows) {
+  if (n_rows_ <= kInlineRows) {
     body(0, n_units, 0);
   } else {
     pool_.parallel_for(n_units, 1, body);
   }
-  return {a_.prepared_, n_rows, n_cols};
+  return {a_.prepared_, n_rows_, n_cols};
 }
 
-// All jobs multiply the same rows; their panels are numbered through, so that one hand-off to the
-// pool covers them all and a thread goes on with the next matrix where another still works.
-void ForwardPass::matmul(std::span<const MatmulJob> jobs, const PreparedRows& x) {
+// All jobs multiply the same rows x [n_rows_, n_cols of the weights]; their panels are numbered
+// through, so that one hand-off to the pool covers them all and a thread goes on with the next
+// matrix where another still works.
+void ForwardPass::matmul(std::span<const MatmulJob> jobs, const float* x) {
+  const PreparedRows prepared = prepare(jobs, x);
   std::int64_t n_panels = 0;
   for (const MatmulJob& job : jobs) n_panels += job.linear->w.n_panels();
   // About eight chunks per thread, in whole fours: kernels work on several panels at once.
@@ -375,7 +377,7 @@ void ForwardPass::matmul(std::span<const MatmulJob> jobs, const PreparedRows& x)
       const std::int64_t from = std::max(begin, first);
       const std::int64_t to = std::min(end, last);
       if (from < to)
-        k_.matmul(job.linear->w, x, job.out, from - first, to - first, scratch(thread));
+        k_.matmul(job.linear->w, prepared, job.out, from - first, to - first, scratch(thread));
       first = last;
     }
   });

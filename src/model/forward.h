@@ -19,7 +19,7 @@ class ForwardPass {
 
   // The steps of a block, in the order of decoder_block; q, k, v, attn, gate are rows of
   // Activations.
-  void norm(std::span<const float> weight);      // h = rms_norm(x) * weight, and h prepared
+  void norm(std::span<const float> weight);      // h = rms_norm(x) * weight
   void project_qkv(const LayerWeights& layer);   // q, k, v = h W^T + b
   void rotate_and_store(std::int64_t layer);     // q, k rotated to their positions; k, v cached
   void attend(std::int64_t layer);               // attn = softmax(q k^T / sqrt(head_dim)) v
@@ -52,8 +52,8 @@ class ForwardPass {
   void store(std::int64_t layer);
   void compute_logits();
   void advance();
-  kernels::PreparedRows prepare(const float* x, std::int64_t n_rows, std::int64_t n_cols);
-  void matmul(std::span<const MatmulJob> jobs, const kernels::PreparedRows& x);
+  kernels::PreparedRows prepare(std::span<const MatmulJob> jobs, const float* x);
+  void matmul(std::span<const MatmulJob> jobs, const float* x);
   template <class Body>
   void for_rows(std::int64_t n_rows, const Body& body);
   std::byte* scratch(int thread) const {
@@ -69,8 +69,7 @@ class ForwardPass {
   std::int64_t n_rows_ = 0;  // of the batch; in the last block those that want logits
   std::int64_t k_column_;    // of a row of qkv: q, then k, then v
   std::int64_t v_column_;
-  std::int64_t qkv_dim_;          // (n_heads + 2*n_kv_heads) * head_dim
-  kernels::PreparedRows normed_;  // h prepared, from norm()
+  std::int64_t qkv_dim_;  // (n_heads + 2*n_kv_heads) * head_dim
 };
 
 /// The pre-norm block of Qwen2 and Llama.

@@ -23,10 +23,10 @@ constexpr std::int64_t kMostSurvivors = 8;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-bool pays(const PackedMatrix& head) {
-  const bool is_float = head.type == WeightType::kF32 || head.type == WeightType::kF16 ||
-                        head.type == WeightType::kBf16;
-  return is_float && head.n_panels() >= kLeastPanels;
+bool is_wanted(const PackedMatrix& head, HeadMode mode) {
+  return kernels::can_screen(head.type) &&
+         (mode == HeadMode::kScreened ||
+          (mode == HeadMode::kAuto && head.n_panels() >= kLeastPanels));
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ bool pays(const PackedMatrix& head) {
 HeadScreen make_head_screen(const PackedMatrix& head, HeadMode mode,
                             const kernels::Kernels& kernels, ThreadPool& pool) {
   HeadScreen screen;
-  if (mode == HeadMode::kFull || (mode == HeadMode::kAuto && !pays(head))) return screen;
+  if (!is_wanted(head, mode)) return screen;
   const std::size_t panel_bytes = kernels::screen_panel_bytes(head.n_cols);
   screen.memory = AlignedBuffer(panel_bytes * static_cast<std::size_t>(head.n_panels()));
   std::byte* const data = screen.memory.data();
@@ -67,7 +67,7 @@ bool Head::can_screen(std::int64_t n_rows) const {
 
 PreparedRows Head::prepare(const float* h, std::int64_t n_rows) {
   const std::int64_t n_units = (n_rows + k_.prepare_unit_rows - 1) / k_.prepare_unit_rows;
-  k_.prepare_rows(h, n_rows, head_.n_cols, 0, n_units, s_.prepared.data());
+  k_.prepare_rows(h, n_rows, head_.n_cols, kernels::only(head_.type), 0, n_units, s_.prepared.data());
   return {s_.prepared.data(), n_rows, head_.n_cols};
 }
 

@@ -41,7 +41,7 @@ struct LogitRow {
 enum class HeadMode : std::uint8_t {
   kAuto,      // where it pays: large heads of F32, F16 or BF16
   kFull,      // never
-  kScreened,  // always
+  kScreened,  // all heads of these types: the copy of a quantized head would be no smaller than it
 };
 
 /// The 8-bit copy. Empty where it is not wanted.

@@ -257,7 +257,9 @@ Result<HeadScreen> head_screen_from_packed(const MuniaFile& file, LoadWay way,
                     part->type == kScreenType && part->n_rows == head.n_rows &&
                     part->n_cols == head.n_cols &&
                     part->size_bytes == panel_bytes * static_cast<std::size_t>(head.n_panels());
-  if (mode == HeadMode::kFull || !fits) return make_head_screen(head, mode, kernels, pool);
+  if (mode == HeadMode::kFull || !fits || !kernels::can_screen(head.type)) {
+    return make_head_screen(head, mode, kernels, pool);
+  }
   HeadScreen screen;
   screen.matrix = {head.n_rows, head.n_cols, file.bytes(*part).data(), panel_bytes};
   if (way == LoadWay::kMap) return screen;

@@ -1,0 +1,93 @@
+// Activations as integers, for quantized weights: a weight is scale * (q - center) + rest with a
+// code q of at most 8 bits, so with x in whole numbers too a group's sum of products is an exact
+// integer. 8-bit multiply-add instructions do four products a lane in one go, where float32 takes
+// four conversions and eight multiply-adds.
+//
+// Every 32 k of a row of x (by absolute index) get a power of two 2^e, so that X = round(x / 2^e)
+// has at most 24 bits: |x - 2^e X| <= 2^-23 max|x|, which is what a float32 chain of additions
+// loses beside such an x too. X is written in three digits of one signed byte each:
+//   X = 65536 d[2] + 256 d[1] + d[0]
+//
+// The arithmetic of one output for quantized weights, on every rung but AMX:
+//   total = 0
+//   for each kBlockCols k (by absolute index), ascending:
+//     part = 0
+//     for each group of the weight type (32 k; Q6_K: 16), ascending:
+//       D[i] = sum of (q - center) * d[i] over the group                    exact, 32 bits
+//       f = fma(float(D[2]), 65536, float(256 D[1] + D[0]))                 256 D[1] + D[0] is
+//       exact part = fma(scale * 2^e, f, part) where the type has minima:
+//         part = fma(fma(scale, center, addend), float(sum of X) * 2^e, part)
+//     total = total + part
+// Integers have no order of additions, so vectors may take k as they like. center is the offset
+// that the type takes from its codes; with minima it is the middle of the codes, else two large
+// sums would cancel.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "kernels/packed_format.h"
+
+namespace munia::kernels {
+
+inline constexpr std::int64_t kDigitCols = 32;  // k that share a power of two
+inline constexpr int kDigits = 3;
+inline constexpr std::int32_t kLargestFixed = 127 * 65536 + 127 * 256 + 127;
+
+/// log2 of what the kernels take from a code.
+constexpr int center_bits(WeightType type) {
+  const PackedFormat format = packed_format(type);
+  if (format.has_min) return format.code_bits + format.plane_bits - 1;
+  return std::bit_width(static_cast<unsigned>(format.offset)) - 1;
+}
+
+constexpr std::int64_t n_digit_groups(std::int64_t n_cols) {
+  return (n_cols + kDigitCols - 1) / kDigitCols;
+}
+
+/// The power of two of a group.
+struct DigitScale {
+  float to_fixed = 0;  // X = round(x * to_fixed)
+  float to_float = 0;  // x = X * to_float
+};
+
+/// `largest` are the bits of the largest |x|. Where one is infinite or not a number, X is 0 and
+/// to_float is NaN, and so is every output of the row.
+inline DigitScale digit_scale(std::uint32_t largest) {
+  constexpr std::uint32_t kInfinity = 0x7F800000U;
+  constexpr std::uint32_t kSmallest = 23;  // exponents as stored: to_fixed stays finite
+  if (largest == 0) return {};
+  if (largest >= kInfinity) return {0, std::numeric_limits<float>::quiet_NaN()};
+  std::uint32_t exponent = largest >> 23;
+  exponent = exponent < kSmallest ? kSmallest : exponent;
+  // |X| < 2^23 if e = exponent - 22, which only the uppermost 32,897 of these do not bear.
+  const auto power = [](std::uint32_t stored) { return std::bit_cast<float>(stored << 23); };
+  if (std::bit_cast<float>(largest) * power(254 + 22 - exponent) >
+      static_cast<float>(kLargestFixed)) {
+    ++exponent;
+  }
+  return {power(254 + 22 - exponent), power(exponent - 22)};
+}
+
+/// X to digits.
+struct Digits {
+  std::int32_t d[kDigits];
+};
+inline Digits split_digits(std::int32_t fixed) {
+  Digits digits;
+  digits.d[0] = static_cast<std::int8_t>(fixed & 255);
+  fixed = (fixed - digits.d[0]) >> 8;
+  digits.d[1] = static_cast<std::int8_t>(fixed & 255);
+  digits.d[2] = (fixed - digits.d[1]) >> 8;
+  return digits;
+}
+
+/// A group's part of an output from the sums of its digits' products.
+inline float sum_of_digits(const std::int32_t sums[kDigits]) {
+  return std::fma(static_cast<float>(sums[2]), 65536.0F,
+                  static_cast<float>(256 * sums[1] + sums[0]));
+}
+
+}  // namespace munia::kernels
