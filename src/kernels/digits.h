@@ -3,8 +3,8 @@
 // integer. 8-bit multiply-add instructions do four products a lane in one go, where float32 takes
 // four conversions and eight multiply-adds.
 //
-// Every 32 k of a row of x (by absolute index) get a power of two 2^e, so that X = round(x / 2^e)
-// has at most 24 bits: |x - 2^e X| <= 2^-23 max|x|, which is what a float32 chain of additions
+// Every 32 k of a row of x (by absolute index) get a scale u, so that X = round(x / u) has at most
+// 24 bits with its sign: |x - u X| <= 2^-24 max|x|, which is what a float32 chain of additions
 // loses beside such an x too. X is written in three digits of one signed byte each:
 //   X = 65536 d[2] + 256 d[1] + d[0]
 //
@@ -13,14 +13,15 @@
 //   for each kBlockCols k (by absolute index), ascending:
 //     part = 0
 //     for each group of the weight type (32 k; Q6_K: 16), ascending:
-//       D[i] = sum of (q - center) * d[i] over the group                    exact, 32 bits
-//       f = fma(float(D[2]), 65536, float(256 D[1] + D[0]))                 256 D[1] + D[0] is
-//       exact part = fma(scale * 2^e, f, part) where the type has minima:
-//         part = fma(fma(scale, center, addend), float(sum of X) * 2^e, part)
+//       D[i] = sum of (q - center) * d[i] over the group
+//       f = fma(float(D[2]), 65536, float(256 D[1] + D[0]))
+//       part = fma(scale * u, f, part)
+//       where the type has minima:
+//         part = fma(fma(scale, center, addend), float(sum of X) * u, part)
 //     total = total + part
-// Integers have no order of additions, so vectors may take k as they like. center is the offset
-// that the type takes from its codes; with minima it is the middle of the codes, else two large
-// sums would cancel.
+// D and 256 D[1] + D[0] are exact in 32 bits. Integers have no order of additions, so vectors may
+// take k as they like. center is the offset that the type takes from its codes; with minima it is
+// the middle of the codes, else two large sums would cancel.
 #pragma once
 
 #include <bit>
@@ -32,9 +33,10 @@
 
 namespace munia::kernels {
 
-inline constexpr std::int64_t kDigitCols = 32;  // k that share a power of two
+inline constexpr std::int64_t kDigitCols = 32;  // k that share a scale
 inline constexpr int kDigits = 3;
-inline constexpr std::int32_t kLargestFixed = 127 * 65536 + 127 * 256 + 127;
+/// The largest |X|: somewhat less than the digits hold, so that roundings cannot reach beyond.
+inline constexpr float kLargestFixed = 8355000.0F;
 
 /// log2 of what the kernels take from a code.
 constexpr int center_bits(WeightType type) {
@@ -47,28 +49,22 @@ constexpr std::int64_t n_digit_groups(std::int64_t n_cols) {
   return (n_cols + kDigitCols - 1) / kDigitCols;
 }
 
-/// The power of two of a group.
+/// The scale of a group.
 struct DigitScale {
   float to_fixed = 0;  // X = round(x * to_fixed)
-  float to_float = 0;  // x = X * to_float
+  float to_float = 0;  // u: x = X * to_float
 };
 
 /// `largest` are the bits of the largest |x|. Where one is infinite or not a number, X is 0 and
-/// to_float is NaN, and so is every output of the row.
+/// to_float is NaN, and so is every output of the row. Below 2^-100 X has fewer bits.
 inline DigitScale digit_scale(std::uint32_t largest) {
   constexpr std::uint32_t kInfinity = 0x7F800000U;
-  constexpr std::uint32_t kSmallest = 23;  // exponents as stored: to_fixed stays finite
+  constexpr float kSmallest = 0x1p-100F;
   if (largest == 0) return {};
   if (largest >= kInfinity) return {0, std::numeric_limits<float>::quiet_NaN()};
-  std::uint32_t exponent = largest >> 23;
-  exponent = exponent < kSmallest ? kSmallest : exponent;
-  // |X| < 2^23 if e = exponent - 22, which only the uppermost 32,897 of these do not bear.
-  const auto power = [](std::uint32_t stored) { return std::bit_cast<float>(stored << 23); };
-  if (std::bit_cast<float>(largest) * power(254 + 22 - exponent) >
-      static_cast<float>(kLargestFixed)) {
-    ++exponent;
-  }
-  return {power(254 + 22 - exponent), power(exponent - 22)};
+  const auto x = std::bit_cast<float>(largest);
+  const float to_fixed = kLargestFixed / (x < kSmallest ? kSmallest : x);
+  return {to_fixed, static_cast<float>(1.0 / static_cast<double>(to_fixed))};
 }
 
 /// X to digits.
