@@ -67,7 +67,8 @@ bool Head::can_screen(std::int64_t n_rows) const {
 
 PreparedRows Head::prepare(const float* h, std::int64_t n_rows) {
   const std::int64_t n_units = (n_rows + k_.prepare_unit_rows - 1) / k_.prepare_unit_rows;
-  k_.prepare_rows(h, n_rows, head_.n_cols, kernels::only(head_.type), 0, n_units, s_.prepared.data());
+  k_.prepare_rows(h, n_rows, head_.n_cols, kernels::only(head_.type), 0, n_units,
+                  s_.prepared.data());
   return {s_.prepared.data(), n_rows, head_.n_cols};
 }
 
