@@ -22,6 +22,7 @@
 #include "kernels/target_region.h"
 
 #define MUNIA_VNNI 0
+#define MUNIA_UNROLL_WORDS  // without VNNI, GCC 12 takes minutes to compile the unrolled loop
 MUNIA_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 namespace munia::kernels {
 namespace avx512 {
