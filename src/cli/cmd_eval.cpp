@@ -1,11 +1,11 @@
 // munia eval: how often a task's labels agree with a labelled file; with a second task or model,
 // which rows the two label differently.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <sstream>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/json_writer.h"
 #include "cli/commands.h"
 #include "cli/label_statistics.h"
@@ -117,10 +117,7 @@ EvalRun evaluate(const Context& context, const tasks::Task& task, const std::str
   Session session =
       open_session(context, model, {.greedy = task.method == tasks::Method::kGenerate});
   const tasks::Classifier classifier = make_classifier(*session.engine, task);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds_since_begin = [begin] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
+  const Clock::time_point begin = Clock::now();
   for (std::size_t first = 0; first < rows.size(); first += kGroup) {
     const std::size_t last = std::min(rows.size(), first + kGroup);
     std::vector<std::string> texts;
@@ -144,11 +141,11 @@ EvalRun evaluate(const Context& context, const tasks::Task& task, const std::str
     }
     if (stderr_is_terminal()) {
       print_error_text(fmt::format("\r\x1b[K{} / {}  {:.1f}/s", last, rows.size(),
-                                   static_cast<double>(last) / seconds_since_begin()));
+                                   static_cast<double>(last) / seconds_since(begin)));
     }
   }
   if (stderr_is_terminal()) print_error_text("\r\x1b[K");
-  run.seconds = seconds_since_begin();
+  run.seconds = seconds_since(begin);
   return run;
 }
 

@@ -3,10 +3,10 @@
 // (tuned.h), one number for prompts and one for the tokens of a reply. Prompts are bound by
 // arithmetic and gain from every core; replies are bound by memory, which fewer threads saturate.
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/system_info.h"
 #include "cli/bench_tools.h"
 #include "cli/commands.h"
@@ -97,10 +97,9 @@ void Tune::measure(Row& row, std::int64_t number) {
   reset_peak_memory();
   ask(8, 2);  // warms up
   const double cpu_before = process_cpu_seconds();
-  const auto begin = std::chrono::steady_clock::now();
+  const Clock::time_point begin = Clock::now();
   const engine::GenerateResult result = ask(flags_.n_prompt, flags_.n_decode + 1);
-  const double wall =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double wall = seconds_since(begin);
   row.cpus.push_back((process_cpu_seconds() - cpu_before) / wall);
   row.peak_bytes = std::max(row.peak_bytes, peak_memory_bytes().value_or(0));
   const engine::Timings& t = result.timings;

@@ -62,9 +62,8 @@ void prepare_rows(const float* x, std::int64_t n_rows, std::int64_t n_cols, Weig
 }
 
 std::size_t matmul_scratch_bytes(std::int64_t /*n_rows*/, std::int64_t n_cols) {
-  const std::size_t per_col =
-      sizeof(PackedParts) > sizeof(float) ? sizeof(PackedParts) : sizeof(float);
-  return (static_cast<std::size_t>(n_cols) * per_col + 63) / 64 * 64;
+  static_assert(sizeof(PackedParts) >= sizeof(float));  // room for either
+  return (static_cast<std::size_t>(n_cols) * sizeof(PackedParts) + 63) / 64 * 64;
 }
 
 /// The order of additions of kernels.h.
