@@ -2,7 +2,7 @@
 // weights): the full pass and its argmax against the two-step argmax, interleaved, with what
 // screening leaves and the time that the 8-bit copy takes to make.
 //
-//   head_bench [--threads N] [--rung NAME] [--rounds N] [--rows M]
+//   head_bench [--threads N] [--rung NAME] [--rounds N] [--rows M, as many as the rung screens]
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -61,6 +61,7 @@ Spread spread_of(std::vector<double> times) {
 int run(int n_threads, std::string_view rung, int n_rounds, std::int64_t n_rows) {
   const kernels::Kernels* k = kernels::select_kernels(rung);
   if (k == nullptr) return std::fprintf(stderr, "no such rung\n"), 2;
+  n_rows = std::min(n_rows, k->screen_rows);
   ThreadPool pool({.n_threads = n_threads, .cpus = {}, .spin_us = 50});
   kernels::PackedMatrix head;
   head.type = kernels::WeightType::kBf16;
@@ -159,7 +160,7 @@ int main(int argc, char** argv) {
     else if (flag == "--rounds")
       n_rounds = std::max(1, std::atoi(argv[i + 1]));
     else if (flag == "--rows")
-      n_rows = std::clamp(std::atoi(argv[i + 1]), 1, 4);
+      n_rows = std::max(1, std::atoi(argv[i + 1]));
     else
       return std::fprintf(stderr, "unknown flag %s\n", argv[i]), 2;
   }

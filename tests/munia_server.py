@@ -59,11 +59,11 @@ def parse_events(text):
 class Server:
     """`munia serve` on a free port; ends with the `with` block."""
 
-    def __init__(self, home, *flags, model=QWEN, wait=True):
+    def __init__(self, home, *flags, model=QWEN, wait=True, program=BIN):
         self.log_path = home / f"serve-{time.monotonic_ns()}.log"
         self.log = self.log_path.open("wb")
         self.process = subprocess.Popen(
-            [str(BIN), "serve", "--model", str(model), "--json", "--port", "0", "--log-format",
+            [str(program), "serve", "--model", str(model), "--json", "--port", "0", "--log-format",
              "json", *map(str, flags)],
             stdout=subprocess.PIPE, stderr=self.log, env=environment(home))
         line = self.process.stdout.readline()

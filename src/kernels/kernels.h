@@ -143,6 +143,10 @@ struct Kernels {
   /// Bounds of what matmul gives for the rows x and the outputs of panels [panel_begin, panel_end).
   void (*screen)(const ScreenMatrix& w, const ScreenRows& x, const ScreenOutput& out,
                  std::int64_t panel_begin, std::int64_t panel_end);
+  /// Up to this many rows screening is less work than matmul (bench/head_bench); at most
+  /// kScreenMaxRows. Few where only memory bounds matmul, more where products of integers are
+  /// quicker than those of floats.
+  std::int64_t screen_rows;
 
   /// Row `row` of w as float32: out [n_cols]. For the embedding.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);

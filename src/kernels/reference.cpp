@@ -247,6 +247,7 @@ const Kernels kScalarKernels = {
     .matmul_error = fma_matmul_error,
     .screen_pack = screen_pack_reference,
     .screen = screen_reference,
+    .screen_rows = 4,
     .unpack_row = unpack_row,
     .rms_norm = rms_norm,
     .rope = rope,

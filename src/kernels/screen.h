@@ -32,10 +32,10 @@
 
 namespace munia::kernels {
 
-inline constexpr std::int64_t kScreenGroup = 128;  // columns that share a scale
-inline constexpr std::int64_t kScreenMaxRows = 4;  // rows of x in one call
-inline constexpr float kScreenLimit = 0x1p+50F;    // largest magnitude in w and x
-inline constexpr std::int64_t kScreenQuad = 4;     // groups are padded with zeros to a multiple
+inline constexpr std::int64_t kScreenGroup = 128;   // columns that share a scale
+inline constexpr std::int64_t kScreenMaxRows = 16;  // rows of x in one call
+inline constexpr float kScreenLimit = 0x1p+50F;     // largest magnitude in w and x
+inline constexpr std::int64_t kScreenQuad = 4;      // groups are padded with zeros to a multiple
 
 /// The 8-bit copy of a matrix [n_rows, n_cols], in panels of kPanelRows = 16 outputs. A panel is a
 /// run of groups; a group of c columns (padded to c4) is

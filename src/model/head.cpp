@@ -10,7 +10,6 @@ namespace munia::model {
 namespace {
 
 using kernels::kPanelRows;
-using kernels::kScreenMaxRows;
 using kernels::PackedMatrix;
 using kernels::PreparedRows;
 using kernels::WeightType;
@@ -55,14 +54,16 @@ HeadScratch::HeadScratch(const kernels::Kernels& kernels, std::int64_t vocab_siz
                    64 * 64),
       matmul(thread_bytes * static_cast<std::size_t>(n_threads)),
       prepared(kernels.prepared_bytes(max_rows, hidden_dim)),
-      codes(static_cast<std::size_t>(kScreenMaxRows * kernels::screen_padded_cols(hidden_dim))),
-      groups(static_cast<std::size_t>(kScreenMaxRows * kernels::screen_groups(hidden_dim))),
-      lower(static_cast<std::size_t>(kScreenMaxRows * vocab_size)) {
+      screen_rows(std::min(kernels.screen_rows, max_rows)),
+      codes(static_cast<std::size_t>(screen_rows * kernels::screen_padded_cols(hidden_dim))),
+      groups(static_cast<std::size_t>(screen_rows * kernels::screen_groups(hidden_dim))),
+      lower(static_cast<std::size_t>(screen_rows * vocab_size)),
+      survivors(static_cast<std::size_t>(screen_rows)) {
   panels.reserve(static_cast<std::size_t>((vocab_size + kPanelRows - 1) / kPanelRows));
 }
 
 bool Head::can_screen(std::int64_t n_rows) const {
-  return screen_.data != nullptr && n_rows <= kScreenMaxRows;
+  return screen_.data != nullptr && n_rows <= s_.screen_rows;
 }
 
 PreparedRows Head::prepare(const float* h, std::int64_t n_rows) {
@@ -83,14 +84,15 @@ void Head::all(const float* h, std::int64_t n_rows, float* logits) {
   s_.counts.rows_in_full += n_rows;
 }
 
-// The panels of s_.panels for all rows of x.
-void Head::multiply_panels(const PreparedRows& x, float* logits) {
-  if (s_.panels.empty()) return;
+// Those panels only, for all rows of x.
+void Head::multiply_panels(std::span<const std::int32_t> panels, const PreparedRows& x,
+                           float* logits) {
+  if (panels.empty()) return;
   const kernels::MatmulOutput out{logits, head_.n_rows, nullptr, false};
-  const auto n_panels = static_cast<std::int64_t>(s_.panels.size());
+  const auto n_panels = static_cast<std::int64_t>(panels.size());
   pool_.parallel_for(n_panels, 4, [&](std::int64_t begin, std::int64_t end, int thread) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t panel = s_.panels[static_cast<std::size_t>(i)];
+      const std::int64_t panel = panels[static_cast<std::size_t>(i)];
       k_.matmul(head_, x, out, panel, panel + 1,
                 s_.matmul.data() + static_cast<std::size_t>(thread) * s_.thread_bytes);
     }
@@ -110,13 +112,13 @@ void Head::some(const float* h, std::span<const LogitRow* const> rows, float* lo
     }
   }
   const auto n_rows = static_cast<std::int64_t>(rows.size());
-  multiply_panels(prepare(h, n_rows), logits);
+  multiply_panels(s_.panels, prepare(h, n_rows), logits);
   s_.counts.rows_by_ids += n_rows;
 }
 
-// Notes in s_.panels where an id may be the largest: its upper bound reaches the best lower bound.
-// False when screening has not helped.
-bool Head::mark_survivors(std::span<const float> lower, std::span<const float> upper) {
+// An id may be the largest when its upper bound reaches the best lower bound.
+void Head::find_survivors(std::span<const float> lower, std::span<const float> upper,
+                          HeadSurvivors& found) const {
   // 16 running maxima, so that the compiler makes a vector of them.
   std::array<float, kPanelRows> best;
   best.fill(-kInfinity);
@@ -129,19 +131,19 @@ bool Head::mark_survivors(std::span<const float> lower, std::span<const float> u
   for (std::size_t n = n_whole; n < lower.size(); ++n) best[0] = std::max(best[0], lower[n]);
   const float threshold = *std::max_element(best.begin(), best.end());
   const std::size_t most_panels = static_cast<std::size_t>(head_.n_panels() / kMostSurvivors);
-  std::int64_t survivors = 0;
-  s_.panels.clear();
+  found.panels.clear();
+  found.n_ids = 0;
+  found.helped = false;
   for (std::size_t begin = 0; begin < upper.size(); begin += kPanelRows) {
     const std::size_t end = std::min(begin + kPanelRows, upper.size());
     std::int64_t here = 0;
     for (std::size_t n = begin; n < end; ++n) here += upper[n] < threshold ? 0 : 1;
     if (here == 0) continue;
-    if (s_.panels.size() == most_panels) return false;
-    s_.panels.push_back(static_cast<std::int32_t>(begin / kPanelRows));
-    survivors += here;
+    if (found.panels.size() == most_panels) return;
+    found.panels.push_back(static_cast<std::int32_t>(begin / kPanelRows));
+    found.n_ids += here;
   }
-  s_.counts.survivors += survivors;
-  return true;
+  found.helped = true;
 }
 
 void Head::largest(const float* h, std::span<const LogitRow* const> rows, float* logits) {
@@ -163,20 +165,29 @@ void Head::largest(const float* h, std::span<const LogitRow* const> rows, float*
   pool_.parallel_for(head_.n_panels(), 32, [&](std::int64_t begin, std::int64_t end, int) {
     k_.screen(screen_, x, out, begin, end);
   });
-  for (std::int64_t t = 0; t < n_rows; ++t) {
-    const std::span lower(s_.lower.data() + t * head_.n_rows, vocab_size);
-    const std::span upper(logits + t * head_.n_rows, vocab_size);
-    const MonotoneChange& change = rows[static_cast<std::size_t>(t)]->change;
-    if (change.apply != nullptr) {
-      change.apply(change.context, lower);
-      change.apply(change.context, upper);
+  // A few passes over the vocabulary a row: worth a thread when there are several.
+  pool_.parallel_for(n_rows, 1, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::span lower(s_.lower.data() + t * head_.n_rows, vocab_size);
+      const std::span upper(logits + t * head_.n_rows, vocab_size);
+      const MonotoneChange& change = rows[static_cast<std::size_t>(t)]->change;
+      if (change.apply != nullptr) {
+        change.apply(change.context, lower);
+        change.apply(change.context, upper);
+      }
+      find_survivors(lower, upper, s_.survivors[static_cast<std::size_t>(t)]);
+      std::fill(upper.begin(), upper.end(), -kInfinity);
     }
-    if (!mark_survivors(lower, upper)) {
-      all(h + t * head_.n_cols, 1, upper.data());
+  });
+  for (std::int64_t t = 0; t < n_rows; ++t) {
+    const HeadSurvivors& found = s_.survivors[static_cast<std::size_t>(t)];
+    const float* const row = h + t * head_.n_cols;
+    if (!found.helped) {
+      all(row, 1, logits + t * head_.n_rows);
       continue;
     }
-    std::fill(upper.begin(), upper.end(), -kInfinity);
-    multiply_panels(prepare(h + t * head_.n_cols, 1), upper.data());
+    multiply_panels(found.panels, prepare(row, 1), logits + t * head_.n_rows);
+    s_.counts.survivors += found.n_ids;
     ++s_.counts.rows_screened;
   }
 }

@@ -14,7 +14,8 @@
 namespace munia::model {
 
 /// Changes a row of numbers in place, id by id, never turning a larger value of an id into a
-/// smaller one (a penalty, a bias). May be empty.
+/// smaller one (a penalty, a bias). May be empty. Called from any thread of the pool, for several
+/// rows at once.
 struct MonotoneChange {
   void (*apply)(const void* context, std::span<float> values) = nullptr;
   const void* context = nullptr;
@@ -63,6 +64,13 @@ struct HeadCounts {
   std::int64_t survivors = 0;      // ids left by screening, over rows_screened
 };
 
+/// What screening left of one row.
+struct HeadSurvivors {
+  std::vector<std::int32_t> panels;  // that hold an id which may be the largest
+  std::int64_t n_ids = 0;
+  bool helped = false;  // false: more panels than are worth picking out
+};
+
 /// What the head needs beside its input and output, allocated once.
 struct HeadScratch {
   HeadScratch(const kernels::Kernels& kernels, std::int64_t vocab_size, std::int64_t hidden_dim,
@@ -71,9 +79,11 @@ struct HeadScratch {
   AlignedBuffer matmul;                      // [n_threads][thread_bytes]
   AlignedBuffer prepared;                    // rows of x prepared for matmul
   std::vector<std::int32_t> panels;          // to be multiplied
-  std::vector<std::int16_t> codes;           // [kScreenMaxRows][screen_padded_cols(hidden_dim)]
-  std::vector<kernels::ScreenGroup> groups;  // [kScreenMaxRows][screen_groups(hidden_dim)]
-  std::vector<float> lower;                  // [kScreenMaxRows][vocab_size]
+  std::int64_t screen_rows;                  // the most that are screened at once
+  std::vector<std::int16_t> codes;           // [screen_rows][screen_padded_cols(hidden_dim)]
+  std::vector<kernels::ScreenGroup> groups;  // [screen_rows][screen_groups(hidden_dim)]
+  std::vector<float> lower;                  // [screen_rows][vocab_size]
+  std::vector<HeadSurvivors> survivors;      // [screen_rows]
   HeadCounts counts;
 };
 
@@ -95,8 +105,10 @@ class Head {
 
  private:
   kernels::PreparedRows prepare(const float* h, std::int64_t n_rows);
-  void multiply_panels(const kernels::PreparedRows& x, float* logits);
-  bool mark_survivors(std::span<const float> lower, std::span<const float> upper);
+  void multiply_panels(std::span<const std::int32_t> panels, const kernels::PreparedRows& x,
+                       float* logits);
+  void find_survivors(std::span<const float> lower, std::span<const float> upper,
+                      HeadSurvivors& found) const;
 
   const kernels::PackedMatrix& head_;
   const kernels::ScreenMatrix& screen_;

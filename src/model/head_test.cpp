@@ -53,7 +53,7 @@ std::int64_t argmax(std::span<const float> logits) {
 class TestHead {
  public:
   TestHead(const std::vector<float>& weights, const Kernels& kernels)
-      : kernels_(kernels), scratch_(kernels, kVocab, kHidden, 2, 8) {
+      : kernels_(kernels), scratch_(kernels, kVocab, kHidden, 2, kernels::kScreenMaxRows) {
     matrix_.type = WeightType::kF32;
     matrix_.n_rows = kVocab;
     matrix_.n_cols = kHidden;
@@ -249,12 +249,13 @@ TEST(Head, ManyRandomRowsUpToTheMostThatAreScreened) {
   const std::vector<float> weights = random_floats(kVocab * kHidden, 43);
   for (const Kernels* kernels : rungs()) {
     TestHead head(weights, *kernels);
-    ASSERT_TRUE(head.head().can_screen(4));
-    ASSERT_FALSE(head.head().can_screen(5));
+    const std::int64_t most = kernels->screen_rows;
+    ASSERT_TRUE(head.head().can_screen(most));
+    ASSERT_FALSE(head.head().can_screen(most + 1));
     const std::int64_t n_rounds = std::string(kernels->name) == "scalar" ? 2 : 50;
     for (std::int64_t i = 0; i < n_rounds; ++i) {
-      head.expect_same_argmax(random_floats((i % 4 + 1) * kHidden, 44U + static_cast<unsigned>(i)),
-                              {}, "random");
+      head.expect_same_argmax(
+          random_floats((i % most + 1) * kHidden, 44U + static_cast<unsigned>(i)), {}, "random");
     }
     const HeadCounts& counts = head.counts();
     EXPECT_GT(counts.rows_screened, 0);
