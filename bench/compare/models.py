@@ -77,7 +77,8 @@ def make_real(out, real_gguf):
     path = out / "config.json"
     raw = json.loads(path.read_text(encoding="utf-8"))
     rope = raw.get("rope_parameters") or {}
-    raw |= {"rope_theta": raw.get("rope_theta", rope.get("rope_theta")), "torch_dtype": "float32"}
+    raw |= {"rope_theta": raw.get("rope_theta", rope.get("rope_theta")), "torch_dtype": "float32",
+            "architectures": ["Qwen2ForCausalLM"]}
     path.write_text(json.dumps(raw, indent=1), encoding="utf-8")
 
 

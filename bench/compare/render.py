@@ -65,8 +65,9 @@ def agreement(raw, config):
     comparable = config["same_weights"] and config["arithmetic"] in ("float32", "mixed")
     if not (ours and theirs and comparable) or config["name"] == reference:
         return ""
+    # munia ends where the model ends its answer; the others were told to go on.
     equal = next((i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b), min(len(ours), len(theirs)))
-    return f"{equal}/{max(len(ours), len(theirs))}"
+    return f"{equal}/{len(ours)}"
 
 
 def predictions_agreement(raw, config, key, of):
