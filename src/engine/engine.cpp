@@ -363,6 +363,7 @@ class Engine::Loop {
 
   void deliver(const std::vector<Part>& parts, const model::Batch& batch,
                const std::vector<std::vector<float>>& hidden) {
+    choose(parts);
     const auto hidden_dim = static_cast<std::size_t>(bundle_.model->config().hidden_dim);
     std::int64_t logit_row = 0;
     std::size_t first_token = 0;
@@ -387,6 +388,24 @@ class Engine::Loop {
                                     activations_.logits(logit_row++));
       }
     }
+  }
+
+  // The last row of each part, by its run.
+  void choose(const std::vector<Part>& parts) {
+    std::vector<std::pair<const Part*, std::int64_t>> rows;  // of the step's logits
+    std::int64_t n_rows = 0;
+    for (const Part& part : parts) {
+      n_rows += part.share.n_logit_rows;
+      if (part.share.n_logit_rows > 0) rows.emplace_back(&part, n_rows - 1);
+    }
+    pool_->parallel_for(static_cast<std::int64_t>(rows.size()), 1,
+                        [&](std::int64_t begin, std::int64_t end, int) {
+                          for (std::int64_t i = begin; i < end; ++i) {
+                            const auto& [part, row] = rows[static_cast<std::size_t>(i)];
+                            part->active->run->choose(part->first_index + part->share.n_tokens - 1,
+                                                      activations_.logits(row));
+                          }
+                        });
   }
 
   void finish_steps() {

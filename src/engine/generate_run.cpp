@@ -34,8 +34,8 @@ class GenerateRun : public Run {
 
   model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) override {
     model::LogitRow row = index;
-    const bool in_prompt = index + 1 < static_cast<std::int64_t>(job_.prompt.size());
-    if (job_.sampling.temperature == 0 && job_.top_logprobs < 0 && !in_prompt && !constraint_) {
+    if (job_.sampling.temperature == 0 && job_.top_logprobs < 0 && !is_in_prompt(index) &&
+        !constraint_) {
       row.want = model::LogitRow::Want::kLargest;
       row.change = {[](const void* sampler, std::span<float> values) {
                       static_cast<const decode::Sampler*>(sampler)->penalize(values);
@@ -45,14 +45,27 @@ class GenerateRun : public Run {
     return row;
   }
 
+  // A token drawn from a whole row takes up to a millisecond: rows of several users go side by
+  // side.
+  void choose(std::int64_t index, std::span<float> logits) override {
+    if (is_in_prompt(index) || max_tokens_ == 0) return;
+    // Penalties and the mask change the row, so the model's own opinion is read before.
+    const std::vector<float> raw = job_.top_logprobs >= 0
+                                       ? std::vector<float>(logits.begin(), logits.end())
+                                       : std::vector<float>();
+    if (constraint_) mask_out(logits);
+    chosen_ = sampler_.pick(logits);
+    if (!raw.empty()) chosen_logprob_ = decode::token_logprob(raw, chosen_, job_.top_logprobs);
+  }
+
   void on_logits(Sequence& /*sequence*/, std::int64_t index, std::span<float> logits) override {
-    if (index + 1 < static_cast<std::int64_t>(job_.prompt.size())) {
+    if (is_in_prompt(index)) {
       const std::int32_t next = job_.prompt[static_cast<std::size_t>(index) + 1];
       result_.prompt_logprobs.push_back(decode::token_logprob(logits, next, job_.prompt_logprobs));
     } else if (max_tokens_ == 0) {
       finish("length");
     } else {
-      pick(logits);
+      take_chosen();
     }
   }
 
@@ -65,24 +78,22 @@ class GenerateRun : public Run {
   }
 
  private:
-  void pick(std::span<float> logits) {
-    // Penalties and the mask change the row, so the model's own opinion is read before.
-    const std::vector<float> raw = job_.top_logprobs >= 0
-                                       ? std::vector<float>(logits.begin(), logits.end())
-                                       : std::vector<float>();
-    if (constraint_) mask_out(logits);
-    const std::int32_t id = sampler_.pick(logits);
+  bool is_in_prompt(std::int64_t index) const {
+    return index + 1 < static_cast<std::int64_t>(job_.prompt.size());
+  }
+
+  void take_chosen() {
     // Nothing is allowed where no token has the byte that must follow.
-    const bool stuck = constraint_ && !constraint_->allowed().has(id);
-    if (stuck || is_end(id)) {
+    const bool stuck = constraint_ && !constraint_->allowed().has(chosen_);
+    if (stuck || is_end(chosen_)) {
       finish("stop");
       return;
     }
-    if (!raw.empty()) {
-      result_.logprobs.push_back(decode::token_logprob(raw, id, job_.top_logprobs));
+    if (job_.top_logprobs >= 0) {
+      result_.logprobs.push_back(std::move(chosen_logprob_));
       if (job_.on_token) job_.on_token(result_.logprobs.back());
     }
-    take(id);
+    take(chosen_);
   }
 
   // The tokens that the constraint allows, and the end where the text may end.
@@ -147,6 +158,8 @@ class GenerateRun : public Run {
   decode::StopMatcher stop_;
   std::optional<decode::Constraint> constraint_;
   std::int64_t max_tokens_;
+  std::int32_t chosen_ = 0;  // by choose(), for on_logits() of the same step
+  decode::TokenLogprob chosen_logprob_;
   const char* finish_reason_ = nullptr;
   GenerateResult result_;
 };

@@ -1,6 +1,6 @@
 // A job while the engine computes it: which sequences still have tokens to compute, and what their
 // logits lead to. One subclass per kind of job (generate_run, score_run, logits_run). Lives on the
-// engine thread only.
+// engine thread, but for choose().
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,10 @@ class Run {
   virtual model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) {
     return index;
   }
+  /// The work on the logits behind tokens[index] that touches nothing but this run and calls
+  /// nobody: before on_logits(), on any thread of the pool, beside other runs. Only for the last
+  /// row of a sequence in a step.
+  virtual void choose(std::int64_t /*index*/, std::span<float> /*logits*/) {}
   /// The logits behind tokens[index] of `sequence` (may be changed in place): as far as
   /// wanted_logits() asked for them.
   virtual void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) = 0;
