@@ -35,8 +35,9 @@ WORDS = {
         "shape": "Qwen1.5-0.5B's shape with seeded random values (its real weights cannot be had on this "
                  "machine):",
         "real": "The real model `qwen2.5-coder-0.5b-packaged` (Q4_K_M), for the others decoded to float32:",
-        "agree_note": f"“Same answer”: of {N_GREEDY} greedy tokens after one chat prompt, how many equal "
-                      "munia's from the start (only where weights and arithmetic are the same).",
+        "agree_note": f"“Same answer”: of {N_GREEDY} greedy tokens after one chat prompt (fewer where the model "
+                      "ends its answer sooner), how many equal munia's from the start (only where "
+                      "weights and arithmetic are the same).",
         "goal_head": "Goals (✔ reached, ✔✔ the stretch too, ✘ fell short, – not measured):",
     },
     "zh": {
@@ -50,8 +51,8 @@ WORDS = {
                    "`make compare` 可在自己的机器上测量；所有原始数据见 [{file}]({link})。",
         "shape": "Qwen1.5-0.5B 的结构，随机数值（种子固定；真实权重在这台机器上无法取得）：",
         "real": "真实模型 `qwen2.5-coder-0.5b-packaged`（Q4_K_M），其他引擎使用解码成 float32 的权重：",
-        "agree_note": f"“答案相同”：同一个对话提示之后贪心生成 {N_GREEDY} 个词元，从头起有多少个与 munia 相同"
-                      "（仅在权重和运算精度相同时比较）。",
+        "agree_note": f"“答案相同”：同一个对话提示之后贪心生成 {N_GREEDY} 个词元（模型提前结束时更少），从头起有多少个与 "
+                      "munia 相同（仅在权重和运算精度相同时比较）。",
         "goal_head": "目标（✔ 达到，✔✔ 更高目标也达到，✘ 未达到，– 未测）：",
     },
 }
