@@ -3,11 +3,12 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <new>
 
-#include "base/error.h"
+#include "base/mapped_file.h"
 
 namespace munia {
 
@@ -64,6 +65,22 @@ std::string Sha256::hex_digest() {
 std::string sha256_hex(std::span<const std::byte> bytes) {
   Sha256 hash;
   hash.update(bytes);
+  return hash.hex_digest();
+}
+
+Result<std::string> sha256_of_file(const std::string& path,
+                                   const std::function<bool()>& cancelled) {
+  MUNIA_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path));
+  constexpr std::size_t kStep = std::size_t{8} << 20;
+  Sha256 hash;
+  std::span<const std::byte> rest = file.bytes();
+  while (!rest.empty()) {
+    if (cancelled && cancelled()) return Error{ErrorCode::kCancelled, "interrupted"};
+    const auto step = rest.first(std::min(kStep, rest.size()));
+    hash.update(step);
+    file.drop(step);
+    rest = rest.subspan(step.size());
+  }
   return hash.hex_digest();
 }
 

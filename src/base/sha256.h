@@ -3,9 +3,12 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+
+#include "base/error.h"
 
 namespace munia {
 
@@ -23,5 +26,8 @@ class Sha256 {
 };
 
 std::string sha256_hex(std::span<const std::byte> bytes);
+/// Of a whole file; kCancelled when `cancelled` (may be empty) says so, asked every few megabytes.
+Result<std::string> sha256_of_file(const std::string& path,
+                                   const std::function<bool()>& cancelled = nullptr);
 
 }  // namespace munia

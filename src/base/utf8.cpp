@@ -95,4 +95,16 @@ std::string replace_invalid_utf8(std::string_view text) {
   return out;
 }
 
+bool is_blank(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Utf8Char character = decode_utf8(text, at);
+    const char32_t c = character.code_point;
+    const bool is_space =
+        character.valid && (c == U' ' || (c >= U'\t' && c <= U'\r') || c == 0xA0 || c == 0x3000);
+    if (!is_space) return false;
+    at += static_cast<std::size_t>(character.length);
+  }
+  return true;
+}
+
 }  // namespace munia

@@ -24,5 +24,8 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text);
 void append_utf8(std::string& out, char32_t code_point);
 /// Replaces each maximal broken prefix by one U+FFFD, as Rust's and Python's decoders do.
 std::string replace_invalid_utf8(std::string_view text);
+/// True when a text holds nothing but white space: that of ASCII, the no-break space, and the wide
+/// space that Chinese text has (U+3000).
+bool is_blank(std::string_view text);
 
 }  // namespace munia

@@ -107,6 +107,14 @@ TEST(Utf8, TellsIncompleteFromBroken) {
   EXPECT_FALSE(decode_utf8("\x80", 0).incomplete);
 }
 
+TEST(Utf8, Blank) {
+  for (const char* text : {"", " ", "\t\r\n\v\f", "　", "\xC2\xA0 　"}) {
+    EXPECT_TRUE(is_blank(text)) << text;
+  }
+  for (const char* text : {"a", " 好 ", "　.", "\xFF", "\xE3\x80"})
+    EXPECT_FALSE(is_blank(text)) << text;
+}
+
 TEST(Utf8, FindsTheFirstInvalidByte) {
   EXPECT_EQ(find_invalid_utf8("好\xFF\xFE"), 3U);
   EXPECT_EQ(find_invalid_utf8("ab\xE5\xA5"), 2U);

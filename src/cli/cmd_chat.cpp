@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/request_json.h"
 #include "cli/sampling_flags.h"

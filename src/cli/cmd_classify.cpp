@@ -1,8 +1,9 @@
-// munia classify: labels of texts, with probabilities.
+// munia classify: labels of texts, with probabilities; those of a file: classify_file.h.
 #include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "cli/classify_file.h"
 #include "cli/commands.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
@@ -16,6 +17,7 @@ constexpr std::size_t kGroup = 64;
 struct ClassifyFlags {
   TaskOptions task;
   TextOptions text;
+  FileOptions file;
 };
 
 std::string classification_json(const std::string& text, const tasks::Classification& result) {
@@ -57,7 +59,28 @@ std::string classification_text(std::string text, const tasks::Classification& r
              : fmt::format("{}\t{:.4f}\t{}", label, result.confidence, text);
 }
 
+/// A file's options have no meaning for single texts.
+void check_no_file_options(const Context& context, const FileOptions& options) {
+  for (const auto& [flag, is_given] : {std::pair{"--column", !options.column.empty()},
+                                       {"--rejects", !options.rejects.empty()},
+                                       {"--prefix", !options.prefix.empty()},
+                                       {"--long", options.long_texts != "error"},
+                                       {"--resume", options.resume}}) {
+    if (!is_given) continue;
+    fail(ExitStatus::kUsage, context.lang.tr("{} needs a file (-i FILE, or -i - with --format)",
+                                             "{} 需要文件（-i FILE，或 -i - 加 --format）", flag));
+  }
+}
+
 ExitStatus run_classify(const Context& context, const ClassifyFlags& flags) {
+  if (is_file_run(flags.text.input, flags.file)) {
+    if (!flags.text.texts.empty()) {
+      fail(ExitStatus::kUsage,
+           context.lang.tr("give texts or a file, not both", "文本参数和文件只能用一个"));
+    }
+    return classify_file(context, flags.text.input, flags.file, flags.task);
+  }
+  check_no_file_options(context, flags.file);
   const tasks::Task task = choose_task(context, flags.task);
   std::optional<Session> session;
   std::optional<tasks::Classifier> classifier;
@@ -100,7 +123,8 @@ void add_classify(CommandLine& line, Context& context) {
   CommandSpec& spec =
       line.command("classify", "labels of texts, with probabilities", "给文本打标签并给出概率");
   const auto flags = std::make_shared<ClassifyFlags>();
-  describe_text_options(spec, flags->text);
+  describe_text_options(spec, flags->text, TextOptions::kOrFile);
+  describe_file_options(spec, flags->file);
   describe_task_options(spec, flags->task);
   spec.run([&context, flags] { return run_classify(context, *flags); });
 }

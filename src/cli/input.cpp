@@ -191,8 +191,4 @@ boost::json::object parse_json_object(std::string_view text, const std::string& 
   return std::move(value.as_object());
 }
 
-bool is_blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
 }  // namespace munia::cli

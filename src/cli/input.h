@@ -57,7 +57,4 @@ boost::json::value parse_json(std::string_view text, const std::string& where, L
 /// The same, and it must be an object.
 boost::json::object parse_json_object(std::string_view text, const std::string& where, Lang lang);
 
-/// True when a text holds nothing but white space.
-bool is_blank(std::string_view text);
-
 }  // namespace munia::cli

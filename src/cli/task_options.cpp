@@ -5,6 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
+
 namespace munia::cli {
 namespace {
 
@@ -65,10 +67,16 @@ tasks::Classifier make_classifier(engine::Engine& engine, tasks::Task task) {
   return *std::move(classifier);
 }
 
-void describe_text_options(CommandSpec& spec, TextOptions& options) {
+void describe_text_options(CommandSpec& spec, TextOptions& options, TextOptions::Kind kind) {
   spec.texts("TEXT", options.texts, "texts", "文本");
-  spec.option("-i,--input", options.input, "-", "-: standard input, a text a line",
-              "-：从标准输入读取，每行一个文本");
+  if (kind == TextOptions::kOrFile) {
+    spec.option("-i,--input", options.input, "FILE|-",
+                ".txt, .csv, .tsv, .jsonl (also .gz); -: standard input, a text a line",
+                ".txt、.csv、.tsv、.jsonl（可加 .gz）；-：标准输入，每行一个文本");
+  } else {
+    spec.option("-i,--input", options.input, "-", "-: standard input, a text a line",
+                "-：从标准输入读取，每行一个文本");
+  }
 }
 
 void for_each_group(const Context& context, const TextOptions& options, std::size_t group_size,
@@ -76,10 +84,10 @@ void for_each_group(const Context& context, const TextOptions& options, std::siz
   std::vector<InputText> group;
   if (!options.input.empty() && options.input != "-") {
     fail(ExitStatus::kUsage,
-         context.lang.tr("-i {}: files are not read yet; give the texts as arguments, or by "
-                         "standard input with -i - (a text a line)",
-                         "-i {}：尚不支持读取文件；请把文本作为参数给出，或用 -i - 从标准输入读取"
-                         "（每行一个文本）",
+         context.lang.tr("-i {}: this command reads texts as arguments, or by standard input with "
+                         "-i - (a text a line); classify reads files",
+                         "-i {}：此命令只读取文本参数，或用 -i - 从标准输入读取（每行一个文本）；"
+                         "读取文件请用 classify",
                          options.input));
   }
   if (!options.input.empty() && !options.texts.empty()) {

@@ -25,10 +25,12 @@ tasks::Task choose_task(const Context& context, const TaskOptions& options);
 tasks::Classifier make_classifier(engine::Engine& engine, tasks::Task task);
 
 struct TextOptions {
+  enum Kind { kTexts, kOrFile };
   std::vector<std::string> texts;
-  std::string input;  // "-": standard input
+  std::string input;  // "-": standard input; a file where the command reads some
 };
-void describe_text_options(CommandSpec& spec, TextOptions& options);
+void describe_text_options(CommandSpec& spec, TextOptions& options,
+                           TextOptions::Kind kind = TextOptions::kTexts);
 
 struct InputText {
   std::string text;

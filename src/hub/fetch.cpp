@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/sha256.h"
 
 namespace munia::hub {
 namespace {
@@ -227,8 +228,8 @@ Result<FetchReply> finish(const FetchRequest& request, const Transfer& transfer)
   }
   const std::string& sha256 = request.sha256.empty() ? transfer.linked_sha256 : request.sha256;
   if (!sha256.empty()) {
-    MUNIA_ASSIGN_OR_RETURN(const std::string actual,
-                           sha256_of_file(request.part_path, transfer.callbacks->cancelled));
+    MUNIA_ASSIGN_OR_RETURN(const std::string actual, sha256_of_file(request.part_path.string(),
+                                                                    transfer.callbacks->cancelled));
     if (actual != sha256) {
       forget_part(request);
       return FetchReply{FetchState::kWrongBytes, request.url + " gave bytes with SHA-256 " +

@@ -146,21 +146,6 @@ Status check_free_space(const fs::path& dir, std::uint64_t bytes, const std::str
                                       " free; make room or set MUNIA_HOME to another disk"};
 }
 
-Result<std::string> sha256_of_file(const fs::path& path, const std::function<bool()>& cancelled) {
-  MUNIA_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::open(path.string()));
-  constexpr std::size_t kStep = std::size_t{8} << 20;
-  Sha256 hash;
-  std::span<const std::byte> rest = file.bytes();
-  while (!rest.empty()) {
-    if (cancelled && cancelled()) return Error{ErrorCode::kCancelled, "the pull was interrupted"};
-    const auto step = rest.first(std::min(kStep, rest.size()));
-    hash.update(step);
-    file.drop(step);
-    rest = rest.subspan(step.size());
-  }
-  return hash.hex_digest();
-}
-
 Status sync_file(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return io_error("open", path, errno);
@@ -194,7 +179,7 @@ Status write_record(const fs::path& dir, const InstalledModel& model) {
   json::array files;
   for (const fs::path& file : files_of(dir)) {
     if (file.filename() == kRecordName) continue;
-    MUNIA_ASSIGN_OR_RETURN(std::string sha256, sha256_of_file(file, nullptr));
+    MUNIA_ASSIGN_OR_RETURN(std::string sha256, sha256_of_file(file.string()));
     std::error_code error;
     files.push_back({{"name", file.filename().string()},
                      {"size_bytes", std::uint64_t{fs::file_size(file, error)}},

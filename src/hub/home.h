@@ -45,8 +45,6 @@ Status make_dirs(const fs::path& dir);
 /// what the room is for.
 Status check_free_space(const fs::path& dir, std::uint64_t bytes, const std::string& what);
 
-/// SHA-256 of a whole file; kCancelled when `cancelled` says so.
-Result<std::string> sha256_of_file(const fs::path& path, const std::function<bool()>& cancelled);
 /// Writes `text` so that after a crash either the old or the new content stands there.
 Status write_file_atomically(const fs::path& path, std::string_view text);
 /// Renames and makes the rename durable.

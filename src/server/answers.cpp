@@ -11,10 +11,6 @@ constexpr std::size_t kMostLabels = 64;
 
 }  // namespace
 
-bool is_blank(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
-}
-
 boost::json::object render_context(BodyReader& body) {
   boost::json::object context;
   if (const auto* kwargs = body.find("chat_template_kwargs")) {

@@ -17,9 +17,6 @@ namespace munia::server {
 
 inline constexpr std::int64_t kMostTokens = 1 << 20;  // of a request's max_tokens
 
-/// True when a text holds nothing but white space.
-bool is_blank(std::string_view text);
-
 /// What the template is rendered with: the body's messages, tools and chat_template_kwargs.
 /// Variables that only the server may set (special tokens) are left out.
 boost::json::object render_context(BodyReader& body);

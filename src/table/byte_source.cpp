@@ -33,14 +33,17 @@ class FileSource : public ByteSource {
       n = ::read(fd_, buffer.data(), buffer.size());
     } while (n < 0 && errno == EINTR);
     if (n < 0) return system_error(name_, errno);
+    bytes_read_ += static_cast<std::uint64_t>(n);
     return static_cast<std::size_t>(n);
   }
   const std::string& name() const override { return name_; }
+  std::uint64_t bytes_read() const override { return bytes_read_; }
 
  private:
   int fd_;
   bool owned_;
   std::string name_;
+  std::uint64_t bytes_read_ = 0;
 };
 
 class StringSource : public ByteSource {
@@ -55,6 +58,7 @@ class StringSource : public ByteSource {
     return n;
   }
   const std::string& name() const override { return name_; }
+  std::uint64_t bytes_read() const override { return pos_; }
 
  private:
   std::string text_;

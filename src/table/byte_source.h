@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,8 @@ class ByteSource {
   virtual Result<std::size_t> read(std::span<char> buffer) = 0;
   /// For messages: the path, or "standard input".
   virtual const std::string& name() const = 0;
+  /// How much of the file was read so far, before any conversion: for progress.
+  virtual std::uint64_t bytes_read() const = 0;
 };
 
 /// `path` "-" is standard input. kNotFound when there is no such file, kIo when it can't be read.

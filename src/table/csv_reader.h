@@ -17,6 +17,7 @@ class CsvReader : public RowReader {
   bool can_continue() const override { return !input_.failure(); }
   const std::string& raw() const override { return input_.raw(); }
   const std::vector<std::string>& header() const override { return header_; }
+  std::uint64_t bytes_read() const override { return input_.bytes_read(); }
 
  private:
   /// Reads up to the row's end into fields_ and raw(); false at the end of the source.

@@ -15,6 +15,7 @@ class TextReader : public RowReader {
   bool can_continue() const override { return !input_.failure(); }
   const std::string& raw() const override { return input_.raw(); }
   const std::vector<std::string>& header() const override { return header_; }
+  std::uint64_t bytes_read() const override { return input_.bytes_read(); }
 
  private:
   RowInput input_;
@@ -32,6 +33,7 @@ class JsonLinesReader : public RowReader {
   bool can_continue() const override { return !input_.failure(); }
   const std::string& raw() const override { return input_.raw(); }
   const std::vector<std::string>& header() const override { return header_; }
+  std::uint64_t bytes_read() const override { return input_.bytes_read(); }
 
  private:
   RowInput input_;

@@ -65,6 +65,7 @@ class RowInput {
 
   const std::optional<Error>& failure() const { return failure_; }
   const std::string& name() const { return source_->name(); }
+  std::uint64_t bytes_read() const { return source_->bytes_read(); }
 
  private:
   bool fill();

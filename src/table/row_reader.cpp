@@ -4,6 +4,7 @@
 #include <cctype>
 #include <utility>
 
+#include "table/converted_source.h"
 #include "table/csv_reader.h"
 #include "table/line_reader.h"
 
@@ -22,7 +23,9 @@ std::string shown(std::string_view name) {
 
 }  // namespace
 
-Result<Format> format_of_path(std::string_view path) {
+Result<Format> format_of_path(std::string_view whole_path) {
+  std::string_view path = whole_path;
+  if (is_gzip_path(path)) path.remove_suffix(3);
   const std::size_t slash = path.find_last_of('/');
   const std::string_view name = slash == std::string_view::npos ? path : path.substr(slash + 1);
   const std::size_t dot = name.find_last_of('.');
@@ -35,8 +38,9 @@ Result<Format> format_of_path(std::string_view path) {
   if (ending == ".tsv" || ending == ".tab") return Format::kTsv;
   if (ending == ".jsonl" || ending == ".ndjson") return Format::kJsonLines;
   return Error{ErrorCode::kInvalidArgument,
-               "cannot tell the format of " + std::string(path) +
-                   " by its name; it must end in .txt, .csv, .tsv or .jsonl"};
+               "cannot tell the format of " + std::string(whole_path) +
+                   " by its name; it must end in .txt, .csv, .tsv or .jsonl (or one of these "
+                   "and .gz)"};
 }
 
 Result<std::unique_ptr<RowReader>> open_rows(std::unique_ptr<ByteSource> source, Format format,

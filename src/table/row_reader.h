@@ -17,7 +17,8 @@ namespace munia::table {
 
 enum class Format { kText, kCsv, kTsv, kJsonLines };
 
-/// By the ending: .txt, .csv, .tsv or .tab, .jsonl or .ndjson; kInvalidArgument for another.
+/// By the ending: .txt, .csv, .tsv or .tab, .jsonl or .ndjson, each also with .gz behind it;
+/// kInvalidArgument for another.
 Result<Format> format_of_path(std::string_view path);
 
 struct Row {
@@ -48,6 +49,8 @@ class RowReader {
   /// The names of the columns: the header of CSV and TSV, `json_fields`, or "text". Empty when a
   /// CSV has none.
   virtual const std::vector<std::string>& header() const = 0;
+  /// How much of the file was read so far: for progress.
+  virtual std::uint64_t bytes_read() const = 0;
 };
 
 /// Begins to read: skips a byte order mark, reads the header. Errors: an empty CSV, a wrong header,

@@ -198,6 +198,7 @@ class LongSource : public ByteSource {
     return n;
   }
   const std::string& name() const override { return name_; }
+  std::uint64_t bytes_read() const override { return 0; }
 
  private:
   std::uint64_t left_;
@@ -230,6 +231,7 @@ class FailingSource : public ByteSource {
     return std::size_t{1};
   }
   const std::string& name() const override { return name_; }
+  std::uint64_t bytes_read() const override { return 0; }
 
  private:
   static constexpr std::string_view kText = "\xEF\xBB\xBF\"a\"\n1\n2";

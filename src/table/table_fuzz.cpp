@@ -26,6 +26,7 @@ class DripSource : public ByteSource {
     return n;
   }
   const std::string& name() const override { return name_; }
+  std::uint64_t bytes_read() const override { return 0; }
 
  private:
   std::string text_;

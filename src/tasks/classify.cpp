@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/utf8.h"
+#include "engine/check_job.h"
 
 namespace munia::tasks {
 namespace {
@@ -50,7 +51,7 @@ Status check_text(std::string_view text) {
                  "the text is not UTF-8: the byte at offset " + std::to_string(*offset) +
                      " cannot stand there (for GB18030 text use --encoding gb18030)"};
   }
-  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) {
+  if (is_blank(text)) {
     return Error{ErrorCode::kInvalidData, "the text is empty"};
   }
   return {};
@@ -142,6 +143,11 @@ Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text
   MUNIA_ASSIGN_OR_RETURN(engine::Job job, this->job(text));
   std::visit([priority](auto& job_of_kind) { job_of_kind.priority = priority; }, job);
   return engine_->submit(std::move(job));
+}
+
+Status Classifier::check(std::string_view text) const {
+  MUNIA_ASSIGN_OR_RETURN(const engine::Job job, this->job(text));
+  return engine::check_job(job, engine_->bundle());
 }
 
 Result<engine::Job> Classifier::job(std::string_view text, PromptForm form) const {

@@ -49,6 +49,8 @@ class Classifier {
   Result<std::shared_ptr<engine::Ticket>> submit(
       std::string_view text, engine::Priority priority = engine::Priority::kInteractive) const;
   Result<Classification> finish(engine::Ticket& ticket) const;
+  /// What submit() would refuse the text for; kLimit when it is too long for the context.
+  Status check(std::string_view text) const;
   /// The job of submit(), for submitting it together with others.
   Result<engine::Job> job(std::string_view text, PromptForm form = PromptForm::kSeparate) const;
   /// The ids that the model is asked with.
