@@ -10,6 +10,7 @@ import select
 import signal
 import struct
 import subprocess
+import xml.etree.ElementTree
 
 import pytest
 
@@ -359,6 +360,33 @@ def test_eval(munia, tmp_path):
     low, high = result["interval_95"]
     assert low < result["accuracy"] < high or result["accuracy"] in (low, high)
     assert sum(map(sum, result["confusion"])) == 4
+    assert [row["rows"] for row in result["per_label"]] == [2, 2]
+    assert sum(row["rows"] for row in result["reliability"]) == 4
+    error = sum(row["rows"] * abs(row["confidence"] - row["accuracy"])
+                for row in result["reliability"]) / 4
+    assert abs(result["calibration_error"] - error) < 1e-12
+    low, high = result["macro_f1_interval_95"]
+    assert low <= result["macro_f1"] <= high
+    assert result["peak_memory_bytes"] is None or result["peak_memory_bytes"] > 1 << 20
+
+
+def test_eval_report_is_a_page_of_its_own(munia, tmp_path):
+    rows = write_reviews(tmp_path / "reviews.csv")
+    with (tmp_path / "reviews.csv").open("a", encoding="utf-8") as file:
+        file.write("正面,<script>alert(1)</script> & 好\n负面,   \n")
+    for lang, words in (("en", ["accuracy", "Rows that differ"]), ("zh", ["准确率", "判断不同的行"])):
+        page = tmp_path / f"{lang}.html"
+        munia.lines("eval", tmp_path / "reviews.csv", "--json", "--report", page, "--lang", lang,
+                    "--compare-model", LLAMA_GGUF)
+        text = page.read_text(encoding="utf-8")
+        assert all(word in text for word in words)
+        assert text.count("<svg") == 2 and "<script" not in text and "http://" not in text.replace(
+            "http://www.w3.org/2000/svg", "")
+        xml.etree.ElementTree.fromstring(re.sub(r"<(meta)([^>]*)>", r"<\1\2/>", text.replace(
+            "<!doctype html>", "")))
+    assert "nowhere" in munia.fails(1, "eval", tmp_path / "reviews.csv", "--report",
+                                    tmp_path / "nowhere" / "x.html")
+    assert len(rows) == 4
 
 
 def test_eval_compares_tasks_and_models(munia, tmp_path):

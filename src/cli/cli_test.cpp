@@ -12,7 +12,6 @@
 #include "base/system_info.h"
 #include "cli/exit_status.h"
 #include "cli/input.h"
-#include "cli/label_statistics.h"
 #include "cli/machine_limits.h"
 #include "cli/self_check.h"
 #include "cli/settings.h"
@@ -150,23 +149,6 @@ TEST(SettingsTest, LanguageOfTheEnvironment) {
   EXPECT_TRUE(detect_lang("", environment_of({{"LANG", "zh_CN.UTF-8"}})).zh());
   EXPECT_FALSE(detect_lang("", environment_of({{"LC_ALL", "C"}, {"LANG", "zh_CN.UTF-8"}})).zh());
   EXPECT_FALSE(detect_lang("en", environment_of({{"LANG", "zh_CN.UTF-8"}})).zh());
-}
-
-TEST(LabelStatisticsTest, KnownFigures) {
-  LabelStatistics statistics(2);
-  for (int i = 0; i < 8; ++i) statistics.add(0, 0);
-  statistics.add(0, 1);
-  statistics.add(0, 2);
-  for (int i = 0; i < 5; ++i) statistics.add(1, 1);
-  EXPECT_EQ(statistics.n_rows(), 15);
-  EXPECT_EQ(statistics.n_correct(), 13);
-  // F1: 2*8/(10+8) and 2*5/(5+6)
-  EXPECT_NEAR(statistics.macro_f1(), (16.0 / 18 + 10.0 / 11) / 2, 1e-12);
-  // Wilson's interval of 8 in 10, a textbook case: 0.4902 to 0.9433.
-  const auto [low, high] = wilson_interval(8, 10);
-  EXPECT_NEAR(low, 0.4902, 5e-5);
-  EXPECT_NEAR(high, 0.9433, 5e-5);
-  EXPECT_EQ(wilson_interval(0, 0), (std::pair<double, double>{0, 1}));
 }
 
 TEST(SystemInfoTest, CgroupsOfBothVersions) {

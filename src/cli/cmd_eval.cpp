@@ -1,22 +1,24 @@
 // munia eval: how often a task's labels agree with a labelled file; with a second task or model,
-// which rows the two label differently.
+// which rows the two label differently. What it prints: eval_report.h.
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <utility>
 
 #include "base/clock.h"
-#include "base/json_writer.h"
+#include "base/system_info.h"
 #include "cli/commands.h"
-#include "cli/label_statistics.h"
+#include "cli/eval_report.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
+#include "table/converted_source.h"
 #include "table/row_reader.h"
+#include "tasks/bulk.h"
 
 namespace munia::cli {
 namespace {
-
-constexpr std::size_t kGroup = 64;
 
 struct EvalFlags {
   std::string file;
@@ -27,12 +29,7 @@ struct EvalFlags {
   std::string compare;        // weight modes
   std::string compare_task;   // another task on the same rows
   std::string compare_model;  // another model on the same rows
-};
-
-struct LabelledRow {
-  std::uint64_t line = 0;
-  std::string text;
-  std::string label;
+  std::string report;         // an HTML file; empty: none
 };
 
 std::vector<LabelledRow> read_rows(const Context& context, const EvalFlags& flags) {
@@ -40,9 +37,14 @@ std::vector<LabelledRow> read_rows(const Context& context, const EvalFlags& flag
   if (!format) fail(ExitStatus::kUsage, format.error().message);
   auto source = table::open_source(flags.file);
   if (!source) fail(ExitStatus::kCannotLoad, source.error().message);
+  std::unique_ptr<table::ByteSource> bytes = *std::move(source);
+  if (table::is_gzip_path(flags.file)) bytes = table::unpack_gzip(std::move(bytes));
+  if (context.settings.encoding() == Encoding::kGb18030) {
+    bytes = value_or_fail(table::convert_gb18030(std::move(bytes)));
+  }
   table::ReadOptions options;
   options.json_fields = {flags.column, flags.label_column};
-  auto reader = table::open_rows(*std::move(source), *format, options);
+  auto reader = table::open_rows(std::move(bytes), *format, options);
   if (!reader) fail(ExitStatus::kBadInput, reader.error().message);
   const auto column = table::find_column((*reader)->header(), flags.column);
   if (!column) fail(ExitStatus::kBadInput, column.error().message);
@@ -89,146 +91,96 @@ std::size_t label_index(const tasks::Task& task, const std::string& label) {
   return task.labels.size();
 }
 
-struct EvalRun {
-  std::string name;
-  std::vector<std::string> labels;  // of the task
-  std::vector<std::string> found;   // per row; empty: none
-  LabelStatistics statistics{0};
-  std::int64_t n_rejected = 0;
-  double seconds = 0;
-};
-
 EvalRun evaluate(const Context& context, const tasks::Task& task, const std::string& model,
                  const std::vector<LabelledRow>& rows) {
   EvalRun run;
   run.name = task.name + "@" + model;
   for (const tasks::Label& label : task.labels) run.labels.push_back(label.name);
-  run.statistics = LabelStatistics(task.labels.size());
-  std::vector<std::size_t> wanted;
+  run.evaluation = tasks::Evaluation(task.labels.size());
   for (const LabelledRow& row : rows) {
-    wanted.push_back(label_index(task, row.label));
-    if (wanted.back() < task.labels.size()) continue;
+    run.judged.push_back({label_index(task, row.label), task.labels.size()});
+    if (run.judged.back().wanted < task.labels.size()) continue;
     std::string names;
     for (const std::string& label : run.labels) names += " " + label;
     fail(ExitStatus::kBadInput,
          context.lang.tr("line {}: label \"{}\" is not one of the task's:{}",
                          "第 {} 行：标签 \"{}\" 不在任务的标签中：{}", row.line, row.label, names));
   }
+  // Of this run alone, where the system can tell.
+  const bool knows_peak = reset_peak_memory();
   Session session =
       open_session(context, model, {.greedy = task.method == tasks::Method::kGenerate});
   const tasks::Classifier classifier = make_classifier(*session.engine, task);
   const Clock::time_point begin = Clock::now();
-  for (std::size_t first = 0; first < rows.size(); first += kGroup) {
-    const std::size_t last = std::min(rows.size(), first + kGroup);
-    std::vector<std::string> texts;
-    for (std::size_t i = first; i < last; ++i) texts.push_back(rows[i].text);
-    const auto results = classifier.classify(texts);
-    for (std::size_t i = first; i < last; ++i) {
-      const auto& result = results[i - first];
-      if (!result) {
-        if (request_status(result.error().code) != ExitStatus::kBadInput) {
-          fail(request_status(result.error().code), result.error().message);
-        }
-        print_note(
-            context.lang.tr("line {}: {}", "第 {} 行：{}", rows[i].line, result.error().message));
-        ++run.n_rejected;
-        run.found.emplace_back();
-        continue;
+  tasks::BulkClassifier bulk(classifier, {.priority = engine::Priority::kInteractive});
+  std::size_t n_added = 0;
+  while (run.found.size() < rows.size()) {
+    while (n_added < rows.size() && bulk.has_room()) bulk.add(rows[n_added++].text);
+    const std::size_t i = run.found.size();
+    const auto result = bulk.take();
+    run.is_rejected.push_back(!result);
+    if (!result) {
+      if (request_status(result.error().code) != ExitStatus::kBadInput) {
+        fail(request_status(result.error().code), result.error().message);
       }
-      run.found.push_back(result->label.value_or(""));
-      const auto name = std::find(run.labels.begin(), run.labels.end(), run.found.back());
-      run.statistics.add(wanted[i], static_cast<std::size_t>(name - run.labels.begin()));
+      print_note(
+          context.lang.tr("line {}: {}", "第 {} 行：{}", rows[i].line, result.error().message));
+      ++run.n_rejected;
+      run.found.emplace_back();
+      continue;
     }
-    if (stderr_is_terminal()) {
-      print_error_text(fmt::format("\r\x1b[K{} / {}  {:.1f}/s", last, rows.size(),
-                                   static_cast<double>(last) / seconds_since(begin)));
+    const tasks::Classification& found = result->classification;
+    run.found.push_back(found.label.value_or(""));
+    const auto name = std::find(run.labels.begin(), run.labels.end(), run.found.back());
+    run.judged[i].found = static_cast<std::size_t>(name - run.labels.begin());
+    if (!found.probabilities.empty()) run.judged[i].confidence = found.confidence;
+    run.evaluation.add(run.judged[i]);
+    if (stderr_is_terminal() && i % 16 == 0) {
+      print_error_text(fmt::format("\r\x1b[K{} / {}  {:.1f}/s", i + 1, rows.size(),
+                                   static_cast<double>(i + 1) / seconds_since(begin)));
     }
   }
   if (stderr_is_terminal()) print_error_text("\r\x1b[K");
   run.seconds = seconds_since(begin);
+  if (knows_peak) run.peak_memory_bytes = peak_memory_bytes().value_or(0);
   return run;
 }
 
-void report(const Context& context, const EvalRun& run, std::size_t n_rows) {
-  const LabelStatistics& statistics = run.statistics;
-  const auto [low, high] = wilson_interval(statistics.n_correct(), statistics.n_rows());
-  const double rows_per_second = static_cast<double>(n_rows) / run.seconds;
-  if (context.json) {
-    JsonWriter writer;
-    writer.begin_object()
-        .field("run", run.name)
-        .field("rows", statistics.n_rows())
-        .field("rejected", run.n_rejected)
-        .field("correct", statistics.n_correct())
-        .field("accuracy", statistics.accuracy());
-    writer.key("interval_95").begin_array().value(low).value(high).end_array();
-    writer.field("macro_f1", statistics.macro_f1()).field("rows_per_second", rows_per_second);
-    writer.key("labels").begin_array();
-    for (const std::string& label : run.labels) writer.value(label);
-    writer.end_array().key("confusion").begin_array();
-    for (const auto& row : statistics.counts()) {
-      writer.begin_array();
-      for (const std::int64_t count : row) writer.value(count);
-      writer.end_array();
+/// `task` is the first run's: labels of another task are compared by what they mean in it.
+EvalComparison compare_runs(const tasks::Task& task, const EvalRun& first, const EvalRun& second) {
+  EvalComparison comparison;
+  std::vector<tasks::JudgedRow> first_judged;
+  std::vector<tasks::JudgedRow> second_judged;
+  for (std::size_t i = 0; i < first.found.size(); ++i) {
+    const std::size_t in_task = label_index(task, second.found[i]);
+    const bool known = in_task < task.labels.size();
+    if (first.found[i] != (known ? task.labels[in_task].name : second.found[i])) {
+      comparison.different.push_back(i);
     }
-    writer.end_array().end_object();
-    context.out->line(writer.text());
-    return;
+    if (first.is_rejected[i] || second.is_rejected[i]) continue;
+    first_judged.push_back(first.judged[i]);
+    second_judged.push_back(second.judged[i]);
   }
-  context.out->line(context.lang.tr(
-      "{}: accuracy {:.2f}% (95%: {:.2f}% to {:.2f}%), {} of {} rows, macro-F1 {:.4f}, "
-      "{:.1f} rows/s",
-      "{}：准确率 {:.2f}%（95% 区间 {:.2f}% 至 {:.2f}%），{} / {} 行，宏平均 F1 {:.4f}，{:.1f} "
-      "行/秒",
-      run.name, 100 * statistics.accuracy(), 100 * low, 100 * high, statistics.n_correct(),
-      statistics.n_rows(), statistics.macro_f1(), rows_per_second));
-  std::string head = context.lang.pick("wanted \\ found", "标注 \\ 判断");
-  for (const std::string& label : run.labels) head += "\t" + label;
-  context.out->line(head + context.lang.pick("\tnone", "\t无"));
-  for (std::size_t i = 0; i < run.labels.size(); ++i) {
-    std::string text = run.labels[i];
-    for (const std::int64_t count : statistics.counts()[i]) text += "\t" + std::to_string(count);
-    context.out->line(text);
-  }
+  comparison.paired = tasks::compare(first_judged, second_judged);
+  return comparison;
 }
 
-/// `task` is the first run's: labels of another task are compared by what they mean in it.
-void report_differences(const Context& context, const tasks::Task& task, const EvalRun& a,
-                        const EvalRun& b, const std::vector<LabelledRow>& rows) {
-  std::int64_t n_different = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t in_task = label_index(task, b.found[i]);
-    const bool known = in_task < task.labels.size();
-    if (a.found[i] == (known ? task.labels[in_task].name : b.found[i])) continue;
-    ++n_different;
-    if (context.json) {
-      JsonWriter writer;
-      writer.begin_object()
-          .field("line", rows[i].line)
-          .field("text", rows[i].text)
-          .field("label", rows[i].label)
-          .field("first", a.found[i])
-          .field("second", b.found[i])
-          .end_object();
-      context.out->line(writer.text());
-    } else {
-      context.out->line(fmt::format("{}\t{}\t{} | {}\t{}", rows[i].line, rows[i].label, a.found[i],
-                                    b.found[i], rows[i].text));
-    }
-  }
-  if (context.json) {
-    JsonWriter writer;
-    writer.begin_object()
-        .field("different", n_different)
-        .field("rows", rows.size())
-        .field("first", a.name)
-        .field("second", b.name)
-        .end_object();
-    context.out->line(writer.text());
-  } else {
-    context.out->line(context.lang.tr("{} of {} rows differ between {} and {}",
-                                      "{} / {} 行不同：{} 与 {}", n_different, rows.size(), a.name,
-                                      b.name));
+/// Before hours of work rather than after them.
+void check_report_dir(const Context& context, const std::string& path) {
+  const auto dir = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (path.empty() || dir.empty() || std::filesystem::is_directory(dir, error)) return;
+  fail(ExitStatus::kFailed, context.lang.tr("cannot write the report {}: there is no directory {}",
+                                            "无法写入报告 {}：没有目录 {}", path, dir.string()));
+}
+
+void write_report(const Context& context, const std::string& path, const std::string& page) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << page;
+  out.close();
+  if (!out) {
+    fail(ExitStatus::kFailed,
+         context.lang.tr("cannot write the report {}", "无法写入报告 {}", path));
   }
 }
 
@@ -251,20 +203,28 @@ void check_compare(const Context& context, const EvalFlags& flags) {
 
 ExitStatus run_eval(const Context& context, const EvalFlags& flags) {
   check_compare(context, flags);
+  check_report_dir(context, flags.report);
   const tasks::Task task = choose_task(context, flags.task);
   std::optional<tasks::Task> second_task;
   if (!flags.compare_task.empty()) {
     second_task = choose_task(context, TaskOptions{flags.compare_task, "", ""});
   }
   const std::vector<LabelledRow> rows = read_rows(context, flags);
-  const EvalRun first = evaluate(context, task, context.settings.model(), rows);
-  report(context, first, rows.size());
+  std::vector<EvalRun> runs;
+  runs.push_back(evaluate(context, task, context.settings.model(), rows));
+  print_run(context, runs[0]);
+  std::optional<EvalComparison> comparison;
   if (second_task || !flags.compare_model.empty()) {
-    const EvalRun second = evaluate(
+    runs.push_back(evaluate(
         context, second_task.value_or(task),
-        flags.compare_model.empty() ? context.settings.model() : flags.compare_model, rows);
-    report(context, second, rows.size());
-    report_differences(context, task, first, second, rows);
+        flags.compare_model.empty() ? context.settings.model() : flags.compare_model, rows));
+    print_run(context, runs[1]);
+    comparison = compare_runs(task, runs[0], runs[1]);
+    print_comparison(context, runs[0], runs[1], *comparison, rows);
+  }
+  if (!flags.report.empty()) {
+    write_report(context, flags.report,
+                 eval_page(context, flags.file, runs, comparison ? &*comparison : nullptr, rows));
   }
   return ExitStatus::kDone;
 }
@@ -289,6 +249,8 @@ void add_eval(CommandLine& line, Context& context) {
               "show the rows that another task labels differently", "列出另一任务判断不同的行");
   spec.option("--compare-model", flags->compare_model, "M",
               "show the rows that another model labels differently", "列出另一模型判断不同的行");
+  spec.option("--report", flags->report, "FILE.html", "tables and plots as a page of their own",
+              "把表格和图表写成独立的网页");
   spec.run([&context, flags] { return run_eval(context, *flags); });
 }
 

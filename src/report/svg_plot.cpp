@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "report/escape.h"
+
 namespace munia::report {
 namespace {
 
@@ -35,30 +37,6 @@ constexpr const char* kStyle =
 constexpr const char* kFonts =
     "system-ui,-apple-system,'Segoe UI','Noto Sans','Noto Sans CJK SC','PingFang SC',"
     "'Microsoft YaHei','DejaVu Sans',sans-serif";
-
-/// Text for XML 1.0: markup escaped, control characters (which XML cannot hold) as spaces.
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 /// Coordinates with one decimal: enough for the eye, and free of the last digits' noise.
 std::string at(double value) {
