@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "cli/session.h"
-#include "table/converted_source.h"
+#include "cli/table_input.h"
 #include "table/csv_writer.h"
 #include "table/row_reader.h"
 #include "table/row_writer.h"
@@ -30,16 +30,9 @@ constexpr std::size_t kMostBufferedBytes = std::size_t{4} << 20;
 constexpr std::int64_t kMostNotes = 20;  // of rejected rows; the others are only counted
 
 std::unique_ptr<table::RowReader> open_reader(const Context& context, const FilePlan& plan) {
-  auto opened = table::open_source(plan.input);
-  if (!opened) fail(ExitStatus::kCannotLoad, opened.error().message);
-  std::unique_ptr<table::ByteSource> source = *std::move(opened);
-  if (table::is_gzip_path(plan.input)) source = table::unpack_gzip(std::move(source));
-  if (context.settings.encoding() == Encoding::kGb18030) {
-    source = value_or_fail(table::convert_gb18030(std::move(source)));
-  }
   table::ReadOptions options;
   options.json_fields = {plan.options.column.empty() ? "text" : plan.options.column};
-  return value_or_fail(table::open_rows(std::move(source), plan.from, options));
+  return value_or_fail(table::open_rows(open_table(context, plan.input), plan.from, options));
 }
 
 /// The place of the texts among a row's fields.
@@ -80,15 +73,12 @@ class Progress {
       line += context_.lang.tr("  {:.0f}%  {}:{:02}:{:02} left", "  {:.0f}%  剩余 {}:{:02}:{:02}",
                                100 * done, left / 3600, left / 60 % 60, left % 60);
     }
-    print_error_text("\r\x1b[K" + line);
+    show_progress(line);
   }
   /// What was read before counts as done.
   void begin(std::uint64_t bytes_read) {
     begin_ = Clock::now();
     first_bytes_ = bytes_read;
-  }
-  void clear() {
-    if (shown_) print_error_text("\r\x1b[K");
   }
   double seconds() const { return seconds_since(begin_); }
 
@@ -116,10 +106,13 @@ class FileRun {
     if (plan_.to_file) {
       file_.emplace(context_, plan_.options.output, plan_.options.rejects,
                     identity_of(context_, plan_, model_path()), plan_.options.resume);
-      done_ = file_->resumed();
+      n_read_ = file_->progress().n_read;
+      n_rejected_ = file_->progress().n_rejected;
     }
-    const bool begins = done_.n_read == 0 && done_.out_bytes == 0 && done_.rejects_bytes == 0;
-    skip_rows(done_.n_read);
+    // A header that was committed before any row stands there already.
+    const bool begins = !file_ || (n_read_ == 0 && file_->progress().out_bytes == 0 &&
+                                   file_->progress().rejects_bytes == 0);
+    skip_rows(n_read_);
     if (begins) {
       rows_ = writer_->header();
       rejects_ = rejects_header();
@@ -132,8 +125,8 @@ class FileRun {
     if (source_failure_) fail(request_status(source_failure_->code), source_failure_->message);
     if (file_) file_->finish();
     report();
-    return done_.n_rejected == 0 || !plan_.options.rejects.empty() ? ExitStatus::kDone
-                                                                   : ExitStatus::kBadInput;
+    return n_rejected_ == 0 || !plan_.options.rejects.empty() ? ExitStatus::kDone
+                                                              : ExitStatus::kBadInput;
   }
 
  private:
@@ -217,10 +210,10 @@ class FileRun {
       if (pending_.empty()) break;
       if (interrupted_) {
         flush();
-        progress.clear();
+        show_progress("");
         if (file_) {
           print_note(context_.lang.tr("interrupted after {} rows; --resume goes on",
-                                      "已在 {} 行后中断；可用 --resume 继续", done_.n_read));
+                                      "已在 {} 行后中断；可用 --resume 继续", n_read_));
         }
         fail(ExitStatus::kInterrupted, "");
       }
@@ -229,7 +222,7 @@ class FileRun {
       if (is_time_to_flush()) flush();
       progress.show(n_rows_, reader_->bytes_read());
     }
-    progress.clear();
+    show_progress("");
     seconds_ = progress.seconds();
     n_repeated_ = bulk ? bulk->n_repeated() : 0;
   }
@@ -284,13 +277,13 @@ class FileRun {
       if (status != ExitStatus::kBadInput) fail(status, problem);
       reject(row, problem);
     }
-    ++done_.n_read;
+    ++n_read_;
   }
 
   void reject(const PendingRow& row, const std::string& problem) {
-    ++done_.n_rejected;
+    ++n_rejected_;
     ++n_notes_;
-    if (n_notes_ <= kMostNotes + 1 && stderr_is_terminal()) print_error_text("\r\x1b[K");
+    if (n_notes_ <= kMostNotes + 1) show_progress("");
     if (n_notes_ <= kMostNotes) print_note(problem);
     if (n_notes_ == kMostNotes + 1) {
       print_note(context_.lang.pick("more rejected rows are only counted", "其余被拒的行只计数"));
@@ -300,15 +293,15 @@ class FileRun {
 
   bool is_time_to_flush() const {
     return rows_.size() + rejects_.size() > kMostBufferedBytes ||
-           done_.n_read - n_flushed_ >= kRowsBetweenCommits ||
+           n_read_ - n_flushed_ >= kRowsBetweenCommits ||
            seconds_since(last_flush_) >= kSecondsBetweenCommits;
   }
 
   void flush() {
     last_flush_ = Clock::now();
-    n_flushed_ = done_.n_read;
+    n_flushed_ = n_read_;
     if (file_) {
-      file_->commit(rows_, rejects_, done_);
+      file_->commit(rows_, rejects_, n_read_, n_rejected_);
     } else if (!rows_.empty()) {
       rows_.pop_back();  // line() adds it
       context_.out->line(rows_);
@@ -325,8 +318,8 @@ class FileRun {
       text +=
           context_.lang.tr(", {} equal to earlier ones", "，其中 {} 行与前面的相同", n_repeated_);
     }
-    if (done_.n_rejected > 0) {
-      text += context_.lang.tr(", {} rejected", "，{} 行被拒", done_.n_rejected);
+    if (n_rejected_ > 0) {
+      text += context_.lang.tr(", {} rejected", "，{} 行被拒", n_rejected_);
       if (!plan_.options.rejects.empty()) text += " (" + plan_.options.rejects + ")";
     }
     print_note(text);
@@ -345,11 +338,12 @@ class FileRun {
   std::deque<PendingRow> pending_;
   std::size_t pending_bytes_ = 0;
   std::optional<Error> source_failure_;
-  BulkProgress done_;
+  std::int64_t n_read_ = 0;      // with those of the runs before
+  std::int64_t n_rejected_ = 0;  // of them
   std::string rows_;
   std::string rejects_;
   Clock::time_point last_flush_ = Clock::now();
-  std::int64_t n_flushed_ = 0;  // done_.n_read then
+  std::int64_t n_flushed_ = 0;  // n_read_ then
   std::atomic<bool> interrupted_ = false;
   bool at_end_ = false;
   std::int64_t n_rows_ = 0;  // of this run

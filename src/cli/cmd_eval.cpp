@@ -12,8 +12,8 @@
 #include "cli/commands.h"
 #include "cli/eval_report.h"
 #include "cli/session.h"
+#include "cli/table_input.h"
 #include "cli/task_options.h"
-#include "table/converted_source.h"
 #include "table/row_reader.h"
 #include "tasks/bulk.h"
 
@@ -35,16 +35,9 @@ struct EvalFlags {
 std::vector<LabelledRow> read_rows(const Context& context, const EvalFlags& flags) {
   const auto format = table::format_of_path(flags.file);
   if (!format) fail(ExitStatus::kUsage, format.error().message);
-  auto source = table::open_source(flags.file);
-  if (!source) fail(ExitStatus::kCannotLoad, source.error().message);
-  std::unique_ptr<table::ByteSource> bytes = *std::move(source);
-  if (table::is_gzip_path(flags.file)) bytes = table::unpack_gzip(std::move(bytes));
-  if (context.settings.encoding() == Encoding::kGb18030) {
-    bytes = value_or_fail(table::convert_gb18030(std::move(bytes)));
-  }
   table::ReadOptions options;
   options.json_fields = {flags.column, flags.label_column};
-  auto reader = table::open_rows(std::move(bytes), *format, options);
+  auto reader = table::open_rows(open_table(context, flags.file), *format, options);
   if (!reader) fail(ExitStatus::kBadInput, reader.error().message);
   const auto column = table::find_column((*reader)->header(), flags.column);
   if (!column) fail(ExitStatus::kBadInput, column.error().message);
@@ -135,12 +128,12 @@ EvalRun evaluate(const Context& context, const tasks::Task& task, const std::str
     run.judged[i].found = static_cast<std::size_t>(name - run.labels.begin());
     if (!found.probabilities.empty()) run.judged[i].confidence = found.confidence;
     run.evaluation.add(run.judged[i]);
-    if (stderr_is_terminal() && i % 16 == 0) {
-      print_error_text(fmt::format("\r\x1b[K{} / {}  {:.1f}/s", i + 1, rows.size(),
-                                   static_cast<double>(i + 1) / seconds_since(begin)));
+    if (i % 16 == 0) {
+      show_progress(fmt::format("{} / {}  {:.1f}/s", i + 1, rows.size(),
+                                static_cast<double>(i + 1) / seconds_since(begin)));
     }
   }
-  if (stderr_is_terminal()) print_error_text("\r\x1b[K");
+  show_progress("");
   run.seconds = seconds_since(begin);
   if (knows_peak) run.peak_memory_bytes = peak_memory_bytes().value_or(0);
   return run;

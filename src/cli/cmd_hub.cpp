@@ -60,7 +60,7 @@ class ProgressLine {
     }
     if (text == shown_) return;
     shown_ = text;
-    print_error_text("\r\x1b[K" + text);
+    show_progress(text);
   }
   void end() {
     if (!shown_.empty()) print_error_text("\n");

@@ -27,8 +27,8 @@ class Progress {
     const std::uint64_t percent = total > 0 ? done * 100 / total : 100;
     if (percent == shown_) return;
     shown_ = percent;
-    print_error_text(fmt::format("\r\x1b[K{}  {} / {} ({}%)", path_, show_bytes(done),
-                                 show_bytes(total), percent));
+    show_progress(
+        fmt::format("{}  {} / {} ({}%)", path_, show_bytes(done), show_bytes(total), percent));
   }
   void end() const {
     if (shown_ != kNothing) print_error_text("\n");

@@ -70,4 +70,8 @@ void print_note(std::string_view text) { print_error_text("munia: " + std::strin
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 
+void show_progress(std::string_view text) {
+  if (stderr_is_terminal()) print_error_text("\r\x1b[K" + std::string(text));
+}
+
 }  // namespace munia::cli

@@ -39,5 +39,7 @@ void print_note(std::string_view text);
 /// Text as it is on standard error.
 void print_error_text(std::string_view text);
 bool stderr_is_terminal();
+/// On a terminal's standard error: `text` in place of the line that stands there; "" clears it.
+void show_progress(std::string_view text);
 
 }  // namespace munia::cli

@@ -88,19 +88,17 @@ ResumableOutput::ResumableOutput(const Context& context, std::string path, std::
                                              "另一个运行正在写入 {}；请等它结束", partial_path_));
   }
   if (unfinished) read_journal(identity);
-  out_bytes_ = resumed_.out_bytes;
-  rejects_bytes_ = resumed_.rejects_bytes;
-  cut(partial_, out_bytes_, partial_path_);
+  cut(partial_, progress_.out_bytes, partial_path_);
   if (!rejects_path_.empty()) {
     rejects_ = open_file(rejects_path_);
-    cut(rejects_, rejects_bytes_, rejects_path_);
+    cut(rejects_, progress_.rejects_bytes, rejects_path_);
   }
   // Anew and by a rename, so that commits of bytes that were lost are gone, and a kill leaves the
   // old journal or the new one.
   const std::string new_path = journal_path_ + ".new";
   journal_ = open_file(new_path);
   cut(journal_, 0, new_path);
-  write_all(journal_, identity_line(identity) + commit_line(resumed_), new_path);
+  write_all(journal_, identity_line(identity) + commit_line(progress_), new_path);
   if (rename(new_path.c_str(), journal_path_.c_str()) != 0) fail_write(journal_path_);
 }
 
@@ -110,7 +108,7 @@ ResumableOutput::~ResumableOutput() {
   }
 }
 
-// Sets resumed_ to the last commit whose bytes are there; without one the run begins anew.
+// Sets progress_ to the last commit whose bytes are there; without one the run begins anew.
 void ResumableOutput::read_journal(const Identity& identity) {
   std::ifstream in(journal_path_);
   std::string line;
@@ -151,8 +149,8 @@ void ResumableOutput::read_journal(const Identity& identity) {
         static_cast<std::uint64_t>(rejects) > n_rejects) {
       return;
     }
-    resumed_ = {n_read, n_rejected, static_cast<std::uint64_t>(out),
-                static_cast<std::uint64_t>(rejects)};
+    progress_ = {n_read, n_rejected, static_cast<std::uint64_t>(out),
+                 static_cast<std::uint64_t>(rejects)};
   }
 }
 
@@ -187,20 +185,20 @@ void ResumableOutput::fail_write(const std::string& path) const {
        context_.lang.tr("cannot write {}: {}", "无法写入 {}：{}", path, std::strerror(code)));
 }
 
-void ResumableOutput::commit(std::string_view rows, std::string_view rejects,
-                             BulkProgress progress) {
+void ResumableOutput::commit(std::string_view rows, std::string_view rejects, std::int64_t n_read,
+                             std::int64_t n_rejected) {
   write_all(partial_, rows, partial_path_);
   if (rejects_ >= 0) write_all(rejects_, rejects, rejects_path_);
-  out_bytes_ += rows.size();
-  if (rejects_ >= 0) rejects_bytes_ += rejects.size();
   // The rows reach the disk before the journal speaks of them.
   if ((fdatasync(partial_) != 0 && errno != EINVAL && errno != EROFS) ||
       (rejects_ >= 0 && fdatasync(rejects_) != 0 && errno != EINVAL && errno != EROFS)) {
     fail_write(partial_path_);
   }
-  progress.out_bytes = out_bytes_;
-  progress.rejects_bytes = rejects_bytes_;
-  write_all(journal_, commit_line(progress), journal_path_);
+  progress_.n_read = n_read;
+  progress_.n_rejected = n_rejected;
+  progress_.out_bytes += rows.size();
+  if (rejects_ >= 0) progress_.rejects_bytes += rejects.size();
+  write_all(journal_, commit_line(progress_), journal_path_);
 }
 
 void ResumableOutput::finish() {

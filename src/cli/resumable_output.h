@@ -36,11 +36,11 @@ class ResumableOutput {
   ResumableOutput(const ResumableOutput&) = delete;
   ResumableOutput& operator=(const ResumableOutput&) = delete;
 
-  /// How far an earlier run came; all zero when it begins anew.
-  const BulkProgress& resumed() const { return resumed_; }
-  /// Appends rows and rejected rows and makes them good. The byte counts of `progress` are filled
-  /// here.
-  void commit(std::string_view rows, std::string_view rejects, BulkProgress progress);
+  /// How far the file is good: at first how far an earlier run came, all zero when it begins anew.
+  const BulkProgress& progress() const { return progress_; }
+  /// Appends rows and rejected rows and makes them good; `n_read` and `n_rejected` of all so far.
+  void commit(std::string_view rows, std::string_view rejects, std::int64_t n_read,
+              std::int64_t n_rejected);
   /// The file gets its name; the journal goes.
   void finish();
 
@@ -59,9 +59,7 @@ class ResumableOutput {
   int partial_ = -1;
   int journal_ = -1;
   int rejects_ = -1;
-  std::uint64_t out_bytes_ = 0;
-  std::uint64_t rejects_bytes_ = 0;
-  BulkProgress resumed_;
+  BulkProgress progress_;
 };
 
 }  // namespace munia::cli

@@ -21,6 +21,13 @@ struct Usage {
   std::int64_t prompt_tokens = 0;
   std::int64_t cached_tokens = 0;  // of prompt_tokens: taken from the prefix cache, not computed
   std::int64_t completion_tokens = 0;
+
+  Usage& operator+=(const Usage& other) {
+    prompt_tokens += other.prompt_tokens;
+    cached_tokens += other.cached_tokens;
+    completion_tokens += other.completion_tokens;
+    return *this;
+  }
 };
 
 struct Timings {

@@ -5,30 +5,12 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <algorithm>
+#include "table/slow_source.h"
 
 namespace munia::table {
 namespace {
 
-/// Gives at most `step` bytes a call.
-class SlowSource : public ByteSource {
- public:
-  SlowSource(std::string text, std::size_t step) : text_(std::move(text)), step_(step) {}
-  Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min({buffer.size(), step_, text_.size() - pos_});
-    std::copy_n(text_.data() + pos_, n, buffer.data());
-    pos_ += n;
-    return n;
-  }
-  const std::string& name() const override { return name_; }
-  std::uint64_t bytes_read() const override { return pos_; }
-
- private:
-  std::string text_;
-  std::string name_ = "reviews.csv.gz";
-  std::size_t step_;
-  std::size_t pos_ = 0;
-};
+constexpr const char* kName = "reviews.csv.gz";
 
 std::string gzip(const std::string& text) {
   z_stream stream = {};
@@ -67,7 +49,7 @@ TEST(Gzip, GivesWhatWasPacked) {
   for (const std::string& text : {std::string(), std::string("a"), long_text()}) {
     const std::string packed = gzip(text);
     for (const std::size_t step : {std::size_t{1}, std::size_t{7}, packed.size()}) {
-      const auto source = unpack_gzip(std::make_unique<SlowSource>(packed, step));
+      const auto source = unpack_gzip(std::make_unique<SlowSource>(packed, step, kName));
       const auto all = read_all(*source, step == 1 ? 3 : 100000);
       ASSERT_TRUE(all) << all.error().message;
       EXPECT_TRUE(*all == text) << text.size() << " bytes, " << step << " at a time";
@@ -118,7 +100,8 @@ TEST(Gb18030, BecomesUtf8HoweverItIsCut) {
   const std::string wanted = "a好b😀好\n";
   for (const std::size_t step : {1, 2, 3, 5, 100}) {
     for (const std::size_t out : {4, 5, 1000}) {
-      auto source = convert_gb18030(std::make_unique<SlowSource>(bytes, step)).value_or_throw();
+      auto source =
+          convert_gb18030(std::make_unique<SlowSource>(bytes, step, kName)).value_or_throw();
       EXPECT_EQ(read_all(*source, out).value_or_throw(), wanted) << step << " " << out;
     }
   }
@@ -134,9 +117,9 @@ TEST(Gb18030, BecomesUtf8HoweverItIsCut) {
 
 TEST(Gb18030, AWrongByteSpoilsItsRowOnly) {
   for (const std::size_t step : {1, 2, 100}) {
-    auto source =
-        convert_gb18030(std::make_unique<SlowSource>("a\xBA\xC3\n\xFF\xFFx\n\xBA\xC3\n\xBA", step))
-            .value_or_throw();
+    auto source = convert_gb18030(std::make_unique<SlowSource>(
+                                      "a\xBA\xC3\n\xFF\xFFx\n\xBA\xC3\n\xBA", step, kName))
+                      .value_or_throw();
     EXPECT_EQ(read_all(*source, 6).value_or_throw(), "a好\n\xFF\xFFx\n好\n\xFF") << step;
   }
 }

@@ -1,6 +1,5 @@
 // Fuzzer: any bytes as a table. The first byte chooses the format, the limits and how the bytes
 // are dealt out. What a CSV gives must survive writing and reading again.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -9,31 +8,12 @@
 #include "base/utf8.h"
 #include "table/csv_writer.h"
 #include "table/row_reader.h"
+#include "table/slow_source.h"
 
 namespace {
 
 using namespace munia;
 using namespace munia::table;
-
-/// Deals out a few bytes at a time.
-class DripSource : public ByteSource {
- public:
-  DripSource(std::string text, std::size_t step) : text_(std::move(text)), step_(step) {}
-  Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min({buffer.size(), step_, text_.size() - pos_});
-    std::copy_n(text_.data() + pos_, n, buffer.data());
-    pos_ += n;
-    return n;
-  }
-  const std::string& name() const override { return name_; }
-  std::uint64_t bytes_read() const override { return 0; }
-
- private:
-  std::string text_;
-  std::size_t step_;
-  std::size_t pos_ = 0;
-  std::string name_ = "fuzz";
-};
 
 void check_round_trip(const std::vector<std::vector<std::string>>& rows, char separator) {
   std::string text;
@@ -64,7 +44,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if ((choice & 16) != 0) options.max_columns = 3;
   const std::size_t step = (choice & 32) != 0 ? 1 : 1U << 16;
   std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
-  auto reader = open_rows(std::make_unique<DripSource>(std::move(text), step), format, options);
+  auto reader =
+      open_rows(std::make_unique<SlowSource>(std::move(text), step, "fuzz"), format, options);
   if (!reader) return 0;
   std::vector<std::vector<std::string>> rows;
   std::uint64_t line = 0;

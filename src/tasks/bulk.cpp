@@ -15,12 +15,6 @@ constexpr std::size_t kInFlight = 64;
 // What an entry of the cache takes beside its text, roughly.
 constexpr std::size_t kEntryBytes = 512;
 
-void add_usage(engine::Usage& sum, const engine::Usage& part) {
-  sum.prompt_tokens += part.prompt_tokens;
-  sum.cached_tokens += part.cached_tokens;
-  sum.completion_tokens += part.completion_tokens;
-}
-
 }  // namespace
 
 struct BulkClassifier::Item {
@@ -35,7 +29,7 @@ struct BulkClassifier::Item {
   void add(Classification part, std::size_t bytes, const Task& task) {
     if (has_failed()) return;
     if (!outcome) {
-      outcome.emplace(BulkOutcome{std::move(part), 1, false});
+      outcome.emplace(BulkOutcome{std::move(part), 1, truncated});
       summed_bytes = bytes;
       return;
     }
@@ -52,7 +46,7 @@ struct BulkClassifier::Item {
     mean.label = mean.probabilities[best].first;
     mean.emoji = task.labels[best].emoji;
     mean.confidence = mean.probabilities[best].second;
-    add_usage(mean.usage, part.usage);
+    mean.usage += part.usage;
     ++(*outcome)->n_pieces;
   }
 };
@@ -184,9 +178,7 @@ Result<BulkOutcome> BulkClassifier::take() {
   submit_some();
   order_.pop_front();
   pending_bytes_ -= item->text.size();
-  Result<BulkOutcome> outcome = *item->outcome;
-  if (outcome) outcome->truncated = item->truncated;
-  return outcome;
+  return *item->outcome;
 }
 
 }  // namespace munia::tasks

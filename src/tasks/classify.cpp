@@ -310,9 +310,7 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
     out.reply = std::move(generated.text);
     out.finish_reason = generated.finish_reason;
     out.first_token_ms = generated.timings.first_token_ms;
-    out.usage.prompt_tokens += generated.usage.prompt_tokens;
-    out.usage.cached_tokens += generated.usage.cached_tokens;
-    out.usage.completion_tokens += generated.usage.completion_tokens;
+    out.usage += generated.usage;
   }
   out.total_ms = ms_since_begin();
   return out;
