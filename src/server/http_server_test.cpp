@@ -56,18 +56,19 @@ HttpOptions any_port() {
 }
 
 TEST(HttpServer, AnswersAndStreams) {
-  std::thread worker;
+  std::promise<std::thread> worker;
   HttpServer server(
       any_port(),
       [&worker](Request request, std::shared_ptr<Responder> responder) {
-        worker = std::thread([request = std::move(request), responder = std::move(responder)] {
-          responder->start_stream(200, {{"x-method", request.method + " bad\r\nvalue"}});
-          EXPECT_TRUE(responder->write("abc"));
-          EXPECT_TRUE(responder->write(std::string(17, 'd')));
-          responder->end();
-          EXPECT_FALSE(responder->write("late"));
-          responder->send(500, {}, "late");
-        });
+        worker.set_value(
+            std::thread([request = std::move(request), responder = std::move(responder)] {
+              responder->start_stream(200, {{"x-method", request.method + " bad\r\nvalue"}});
+              EXPECT_TRUE(responder->write("abc"));
+              EXPECT_TRUE(responder->write(std::string(17, 'd')));
+              responder->end();
+              EXPECT_FALSE(responder->write("late"));
+              responder->send(500, {}, "late");
+            }));
       },
       [](int) {});
   ASSERT_TRUE(server.start().ok());
@@ -77,7 +78,7 @@ TEST(HttpServer, AnswersAndStreams) {
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 200 OK\r\nx-method: GET bad  value\r\n")) << answer;
   std::string body = answer.substr(answer.find("\r\n\r\n") + 4);
   EXPECT_TRUE(body == "3\r\nabc\r\n11\r\nddddddddddddddddd\r\n0\r\n\r\n") << body;
-  worker.join();  // its Responder must go before the server
+  worker.get_future().get().join();  // its Responder must go before the server
   EXPECT_TRUE(server.wait_answered(60));
 }
 
@@ -102,18 +103,18 @@ TEST(HttpServer, Http10HasNoChunks) {
 TEST(HttpServer, SlowReaderIsCutOff) {
   std::promise<std::size_t> written;
   std::promise<void> gone;
-  std::thread worker;
+  std::promise<std::thread> worker;
   HttpServer server(
       any_port(),
       [&](Request, std::shared_ptr<Responder> responder) {
-        worker = std::thread([&, responder = std::move(responder)] {
+        worker.set_value(std::thread([&, responder = std::move(responder)] {
           responder->on_client_gone([&gone] { gone.set_value(); });
           responder->start_stream(200, {});
           const std::string piece(1024, 'x');
           std::size_t n = 0;
           while (responder->write(piece)) n += piece.size();
           written.set_value(n);
-        });
+        }));
       },
       [](int) {});
   ASSERT_TRUE(server.start().ok());
@@ -121,7 +122,7 @@ TEST(HttpServer, SlowReaderIsCutOff) {
   client.send(kGet);
   auto future = written.get_future();
   ASSERT_EQ(future.wait_for(kPatience), std::future_status::ready);
-  worker.join();
+  worker.get_future().get().join();
   EXPECT_LT(future.get(), std::size_t{64} << 20);  // the kernel's buffers, and 256 KiB
   EXPECT_EQ(gone.get_future().wait_for(kPatience), std::future_status::ready);
   EXPECT_TRUE(server.wait_answered(60));
