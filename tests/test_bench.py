@@ -38,7 +38,7 @@ def test_positions(munia, tmp_path):
         assert row["kv_bytes"] == row["kv_bytes_in_use"] == position * per_token
         assert row["prefill_ms_per_token"] > 0 and row["decode_ms_per_token"] > 0
         assert row["bytes_per_token"] > rows[1]["bytes_per_token"] or position == 32
-    assert rows[1]["time_against_bytes"] == 1
+    assert all(row["time_against_bytes"] > 0 for row in rows[1:-1])
     assert {"prefill time per token", "decode time per token", "KV cache"} <= set(texts_of(plot))
 
 

@@ -1,6 +1,8 @@
 // bench --positions: how time and memory grow with the length of a conversation. One sequence is
 // filled from position 0 to the last; at each position asked for some tokens are decoded and taken
-// back. Calls the model itself, below the engine, so that a position costs no new prompt.
+// back, in turns with tokens of a second sequence that stays at the first position: a machine whose
+// speed changes meanwhile changes both. Calls the model itself, below the engine, so that a
+// position costs no new prompt.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -14,8 +16,10 @@ namespace {
 struct Measured {
   std::vector<double> prefill_ms;  // a token, from position 0 to here; one a repetition
   std::vector<double> decode_ms;   // a token; all tokens of all repetitions
-  std::uint64_t kv_used = 0;       // that the pool has handed out
-  std::uint64_t kv_resident = 0;   // by which the process has grown
+  std::vector<double>
+      against_first;          // of each of these: over the token at the first position beside it
+  std::uint64_t kv_used = 0;  // that the pool has handed out
+  std::uint64_t kv_resident = 0;  // by which the process has grown
 };
 
 double now_ms() {
@@ -42,33 +46,33 @@ class Sweep {
     auto cache = kv;
     const std::vector<std::int32_t> ids = run_.prompt(chunk_, 0);
     forward(cache, ids, true);
-    decode(cache, 2);
+    for (int i = 0; i < 2; ++i) decode_one(cache);
   }
 
   void repeat(std::int64_t number, const std::vector<std::int64_t>& positions,
               std::map<std::int64_t, Measured>& measured) {
-    auto [pool, kv] = fresh();
     const std::vector<std::int32_t> ids = run_.prompt(n_most_, number);
+    auto [first_pool, first_kv] = fresh();
+    fill(first_kv, ids, positions.front());
+    auto [pool, kv] = fresh();
     const std::uint64_t before = anonymous_memory_bytes().value_or(0);
     double prefill_ms = 0;
     for (const std::int64_t position : positions) {
       const double begin = now_ms();
-      while (kv.n_tokens() < position) {
-        const std::int64_t n = std::min(chunk_, position - kv.n_tokens());
-        forward(kv,
-                std::span(ids).subspan(static_cast<std::size_t>(kv.n_tokens()),
-                                       static_cast<std::size_t>(n)),
-                kv.n_tokens() + n == position);
-      }
+      fill(kv, ids, position);
       prefill_ms += now_ms() - begin;
       Measured& here = measured[position];
       here.prefill_ms.push_back(prefill_ms / static_cast<double>(position));
       here.kv_used = pool->used_bytes();
       const std::uint64_t after = anonymous_memory_bytes().value_or(0);
       if (number == 1) here.kv_resident = after > before ? after - before : 0;
-      const std::vector<double> times = decode(kv, run_.n_decode);
-      here.decode_ms.insert(here.decode_ms.end(), times.begin(), times.end());
+      for (std::int64_t i = 0; i < run_.n_decode; ++i) {
+        const double first_ms = decode_one(first_kv);
+        here.decode_ms.push_back(decode_one(kv));
+        here.against_first.push_back(here.decode_ms.back() / first_ms);
+      }
       kv.truncate(position);
+      first_kv.truncate(positions.front());
       note_progress(fmt::format("position {} of {}, repetition {} of {}", position, n_most_, number,
                                 run_.repetitions));
     }
@@ -96,20 +100,26 @@ class Sweep {
     run_.model().forward(batch, activations_, threads_);
   }
 
-  /// Milliseconds of each token; greedy, as a reply is made.
-  std::vector<double> decode(model::KvCache& kv, std::int64_t n_tokens) {
-    std::vector<double> times;
-    threads_.use_threads(std::min(run_.session.threads.n_decode, threads_.n_threads()));
-    for (std::int64_t i = 0; i < n_tokens; ++i) {
-      const double begin = now_ms();
-      const std::span<const float> row = activations_.logits(0);
-      const std::int32_t id[] = {
-          static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin())};
-      forward(kv, id, true);
-      times.push_back(now_ms() - begin);
+  /// Computes tokens up to `position`, with the logits behind the last.
+  void fill(model::KvCache& kv, std::span<const std::int32_t> ids, std::int64_t position) {
+    while (kv.n_tokens() < position) {
+      const std::int64_t n = std::min(chunk_, position - kv.n_tokens());
+      forward(kv, ids.subspan(static_cast<std::size_t>(kv.n_tokens()), static_cast<std::size_t>(n)),
+              kv.n_tokens() + n == position);
     }
+  }
+
+  /// Milliseconds of one token with the likeliest of the last logits, as a reply is made.
+  double decode_one(model::KvCache& kv) {
+    threads_.use_threads(std::min(run_.session.threads.n_decode, threads_.n_threads()));
+    const double begin = now_ms();
+    const std::span<const float> row = activations_.logits(0);
+    const std::int32_t id[] = {
+        static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin())};
+    forward(kv, id, true);
+    const double ms = now_ms() - begin;
     threads_.use_threads(threads_.n_threads());
-    return times;
+    return ms;
   }
 
   const BenchRun& run_;
@@ -119,11 +129,11 @@ class Sweep {
   model::Activations activations_;
 };
 
-/// Of each position: the time of a token as a multiple of what the bytes read make of the time at
-/// the first position. 1: time follows bytes.
-double time_against_bytes(const ModelCost& cost, std::int64_t first, double first_ms,
-                          std::int64_t position, double ms) {
-  return (ms / first_ms) / (cost.decode_bytes(position) / cost.decode_bytes(first));
+/// The time of a token over that of one at the first position, as a multiple of the same of the
+/// bytes read. 1: time follows bytes.
+double time_against_bytes(const ModelCost& cost, std::int64_t first, std::int64_t position,
+                          const Measured& m) {
+  return spread(m.against_first).median / (cost.decode_bytes(position) / cost.decode_bytes(first));
 }
 
 void report_position(const BenchRun& run, std::int64_t position, const Measured& m,
@@ -196,7 +206,7 @@ void bench_positions(BenchRun& run, const std::vector<std::int64_t>& wanted) {
   for (const std::int64_t position : positions) {
     const Measured& m = measured[position];
     const double ms = spread(m.decode_ms).median;
-    report_position(run, position, m, time_against_bytes(cost, first, first_ms, position, ms));
+    report_position(run, position, m, time_against_bytes(cost, first, position, m));
     const auto x = static_cast<double>(position);
     const Spread p = spread(m.prefill_ms);
     prefill.points.push_back({x, p.median, p.low, p.high});
