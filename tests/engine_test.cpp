@@ -146,6 +146,101 @@ TEST(Engine, HiddenStatesDoNotDependOnTheChunk) {
   }
 }
 
+TEST(Engine, FeaturesAreThoseOfTheHiddenStates) {
+  ScoreJob job;
+  job.prompt = test::tokens_of_length(50, 9);
+  job.continuations = {{5, 6}, {5, 7}, {8}};
+  job.features = {{1, 2}, 20, 48};
+  LogitsJob raw;
+  raw.prompt = job.prompt;
+  raw.tap_layers = job.features.layers;
+  const LogitsResult states = new_engine()->logits(raw).value_or_throw();
+  std::vector<float> expected;
+  for (const std::vector<float>& state : states.hidden) {
+    expected.insert(expected.end(), state.end() - 64, state.end());
+    for (std::size_t d = 0; d < 64; ++d) {
+      double sum = 0;
+      for (std::size_t t = 20; t < 48; ++t) sum += static_cast<double>(state[t * 64 + d]);
+      expected.push_back(static_cast<float>(sum / 28));
+    }
+  }
+  // In one piece, in many, and behind tokens that are in the cache already.
+  ScoreJob plain = job;
+  plain.features = {};
+  const ScoreResult without = new_engine()->score(plain).value_or_throw();
+  EXPECT_TRUE(without.features.empty());
+  for (const std::int64_t chunk : {std::int64_t{512}, std::int64_t{7}}) {
+    const auto engine = new_engine({.prefill_chunk = chunk});
+    for (const std::int64_t n_cached : {0, 20}) {
+      const ScoreResult result = engine->score(job).value_or_throw();
+      EXPECT_EQ(result.usage.cached_tokens, n_cached);
+      EXPECT_EQ(result.features, expected);
+      EXPECT_EQ(result.logprobs, without.logprobs);
+    }
+  }
+}
+
+TEST(Engine, FeaturesAloneStopEarlyAndLeaveNothing) {
+  ScoreJob job;
+  job.prompt = test::tokens_of_length(50, 9);
+  job.continuations = {{5}, {6}};
+  job.features = {{1}, 20, 48};
+  const std::vector<float> expected = new_engine()->score(job).value_or_throw().features;
+  ScoreJob alone = job;
+  alone.continuations.clear();
+  for (const std::int64_t chunk : {std::int64_t{512}, std::int64_t{7}}) {
+    const auto engine = new_engine({.prefill_chunk = chunk});
+    EXPECT_EQ(engine->score(alone).value_or_throw().features, expected);
+    // Its keys and values end at layer 1: nobody may take them, pinned or not.
+    const PinnedPrefix pin = engine->pin({job.prompt.begin(), job.prompt.begin() + 20});
+    EXPECT_EQ(engine->score(alone).value_or_throw().features, expected);
+    const ScoreResult whole = engine->score(job).value_or_throw();
+    EXPECT_EQ(whole.usage.cached_tokens, 0);
+    EXPECT_EQ(whole.features, expected);
+    // But it takes what others computed, and runs beside them in one step.
+    const ScoreResult behind = engine->score(alone).value_or_throw();
+    EXPECT_EQ(behind.usage.cached_tokens, 20);
+    EXPECT_EQ(behind.features, expected);
+    std::vector<Job> jobs;
+    jobs.emplace_back(generate_job(30, 3, 8));
+    jobs.emplace_back(alone);
+    jobs.emplace_back(job);
+    const auto tickets = engine->submit_together(std::move(jobs)).value_or_throw();
+    const auto reply = std::get<GenerateResult>(tickets[0]->wait().value_or_throw());
+    EXPECT_EQ(std::get<ScoreResult>(tickets[1]->wait().value_or_throw()).features, expected);
+    EXPECT_EQ(std::get<ScoreResult>(tickets[2]->wait().value_or_throw()).features, expected);
+    EXPECT_EQ(reply.ids, new_engine()->generate(generate_job(30, 3, 8)).value_or_throw().ids);
+  }
+}
+
+TEST(Engine, FeaturesAloneMayFillTheContextAndNoMore) {
+  const auto engine = new_engine();
+  const std::int64_t context = engine->bundle().model->context();
+  ScoreJob job;
+  job.features = {{1}, 0, 5};
+  job.prompt = test::tokens_of_length(static_cast<std::size_t>(context), 9);
+  EXPECT_TRUE(engine->score(job));
+  job.prompt.push_back(job.prompt.back());
+  const auto result = engine->score(job);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, ErrorCode::kLimit);
+}
+
+TEST(Engine, FeaturesOfWhatIsNotThereAreRefused) {
+  const auto engine = new_engine();
+  ScoreJob job;
+  job.prompt = test::tokens_of_length(10, 9);
+  job.continuations = {{5}, {6}};
+  for (const Features& features :
+       {Features{{3}, 0, 10}, Features{{-1}, 0, 10}, Features{{1}, 0, 11}, Features{{1}, 5, 5},
+        Features{{1}, -1, 5}}) {
+    job.features = features;
+    const auto result = engine->score(job);
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
 TEST(Engine, CancelEndsARunningAndAWaitingJob) {
   const auto engine = new_engine({.max_sequences = 1});
   std::latch running(1);

@@ -24,6 +24,29 @@ Status check_ids(const std::vector<std::int32_t>& ids, std::int64_t vocab_size, 
   return {};
 }
 
+Status check_layers(std::span<const std::int64_t> layers, std::int64_t n_layers) {
+  for (const std::int64_t layer : layers) {
+    if (layer < 0 || layer > n_layers) {
+      return Error{ErrorCode::kInvalidArgument, "layer " + std::to_string(layer) +
+                                                    " is outside 0 to " + std::to_string(n_layers)};
+    }
+  }
+  return {};
+}
+
+Status check_features(const Features& features, std::int64_t n_prompt, std::int64_t n_layers) {
+  if (features.layers.empty()) return {};
+  MUNIA_RETURN_IF_ERROR(check_layers(features.layers, n_layers));
+  if (features.mean_begin >= 0 && features.mean_begin < features.mean_end &&
+      features.mean_end <= n_prompt) {
+    return {};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "the mean over tokens " + std::to_string(features.mean_begin) + " to " +
+                   std::to_string(features.mean_end) + " is not one over the prompt's " +
+                   std::to_string(n_prompt)};
+}
+
 Status check_fits(std::int64_t n_tokens, std::int64_t context, const std::string& what) {
   if (n_tokens <= context) return {};
   return Error{ErrorCode::kLimit, what + " " + std::to_string(n_tokens) +
@@ -50,25 +73,20 @@ Status check_job(const Job& job, const ModelBundle& bundle) {
     return check_fits(n_prompt + 1, context, "the prompt and one new token take");
   }
   if (const auto* score = std::get_if<ScoreJob>(&job)) {
-    if (score->continuations.empty()) {
+    if (score->continuations.empty() && score->features.layers.empty()) {
       return Error{ErrorCode::kInvalidArgument, "there are no continuations to score"};
     }
-    std::size_t longest = 0;
+    std::size_t longest = 1;  // without continuations: the whole prompt is computed
     for (const std::vector<std::int32_t>& continuation : score->continuations) {
       MUNIA_RETURN_IF_ERROR(check_ids(continuation, config.vocab_size, "continuation"));
       longest = std::max(longest, continuation.size());
     }
+    MUNIA_RETURN_IF_ERROR(check_features(score->features, n_prompt, config.n_layers));
     // The last token of a continuation is scored, never computed.
     return check_fits(n_prompt + static_cast<std::int64_t>(longest) - 1, context,
                       "the prompt and its longest continuation take");
   }
-  for (const std::int64_t layer : std::get<LogitsJob>(job).tap_layers) {
-    if (layer < 0 || layer > config.n_layers) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          "layer " + std::to_string(layer) + " is outside 0 to " + std::to_string(config.n_layers)};
-    }
-  }
+  MUNIA_RETURN_IF_ERROR(check_layers(std::get<LogitsJob>(job).tap_layers, config.n_layers));
   return check_fits(n_prompt, context, "the prompt takes");
 }
 

@@ -233,6 +233,10 @@ class Engine::Loop {
     std::int64_t first_index;  // of its tokens in this step
   };
 
+  // What it computes lacks the keys and values of later layers (in a step with others it has them,
+  // but nobody should count on that).
+  static bool is_shallow(const Part& part) { return part.active->run->n_blocks().has_value(); }
+
   void step() {
     std::vector<Part> parts = plan();
     if (parts.empty()) return;
@@ -255,6 +259,12 @@ class Engine::Loop {
       batch.sequences.push_back(std::move(slice));
     }
     const std::vector<std::vector<float>> hidden = add_taps(parts, batch);
+    if (std::all_of(parts.begin(), parts.end(), is_shallow)) {
+      batch.n_blocks = 0;
+      for (const Part& part : parts) {
+        batch.n_blocks = std::max(*batch.n_blocks, *part.active->run->n_blocks());
+      }
+    }
     choose_threads(parts);
     bundle_.model->forward(batch, activations_, *pool_);
     keep_computed(parts);
@@ -288,7 +298,10 @@ class Engine::Loop {
     limits.max_tokens = activations_.limits().max_tokens;
     limits.max_logit_rows = activations_.limits().max_logit_rows;
     const std::vector<StepShare> shares = plan_step(demands, limits);
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].share = shares[i];
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      parts[i].share = shares[i];
+      if (is_shallow(parts[i])) parts[i].share.n_logit_rows = 0;
+    }
     std::erase_if(parts, [](const Part& part) { return part.share.n_tokens == 0; });
     return parts;
   }
@@ -296,17 +309,18 @@ class Engine::Loop {
   // Extends a prompt by what the prefix cache knows now. True when it should wait because an
   // earlier prompt of this step computes what comes next.
   bool take_or_wait(Active& active, Sequence& sequence, const std::vector<Part>& earlier) {
-    // Decoding has nothing to take; rows and hidden states of cached tokens do not exist.
-    if (!prefix_cache_.enabled() || sequence.n_pending() < 2 || sequence.all_rows ||
-        !active.run->tap_layers().empty()) {
-      return false;
-    }
-    const TokenSpan takeable = TokenSpan(sequence.tokens).first(sequence.tokens.size() - 1);
+    // Decoding has nothing to take.
+    if (!prefix_cache_.enabled() || sequence.n_pending() < 2) return false;
+    const std::int64_t n_takeable = active.run->n_takeable(sequence);
+    if (n_takeable <= sequence.kv.n_tokens()) return false;
+    const TokenSpan takeable =
+        TokenSpan(sequence.tokens).first(static_cast<std::size_t>(n_takeable));
     const std::int64_t n_taken = prefix_cache_.take(takeable, sequence.kv);
     active.cached_tokens += n_taken;
     counted_.n_cached_tokens += n_taken;
     const std::int64_t n_tokens = sequence.kv.n_tokens();
     return std::any_of(earlier.begin(), earlier.end(), [&](const Part& part) {
+      if (is_shallow(part)) return false;  // it keeps nothing
       const TokenSpan other = part.sequence->tokens;
       // Only from where the other one stands: what it computed before is in the cache, or was not
       // kept.
@@ -322,7 +336,9 @@ class Engine::Loop {
 
   void keep_computed(const std::vector<Part>& parts) {
     for (const Part& part : parts) {
-      prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
+      if (!is_shallow(part)) {
+        prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
+      }
       counted_.n_computed_tokens += part.share.n_tokens;
       // One token with its logits behind others: a reply goes on.
       if (part.share.n_tokens == 1 && part.first_index > 0) counted_.n_decode_tokens += 1;
@@ -374,7 +390,8 @@ class Engine::Loop {
         for (std::size_t i = 0; i < batch.taps.size(); ++i) {
           if (batch.taps[i].layer != layers[tap]) continue;
           part.active->run->on_hidden(
-              tap, std::span(hidden[i]).subspan(first_token * hidden_dim, n_tokens * hidden_dim));
+              tap, part.first_index, part.share.n_tokens,
+              std::span(hidden[i]).subspan(first_token * hidden_dim, n_tokens * hidden_dim));
         }
       }
       first_token += n_tokens;

@@ -73,18 +73,32 @@ struct GenerateResult {
   Timings timings;
 };
 
+/// Hidden states of a prompt in a form of fixed size, for learning from: of each layer the state
+/// behind the last token, and the mean over some of the tokens.
+struct Features {
+  std::vector<std::int64_t> layers;  // model::HiddenTap; empty: none are wanted
+  /// The mean is over tokens [mean_begin, mean_end), summed in float64 in their order. Tokens
+  /// before mean_begin may come from the prefix cache.
+  std::int64_t mean_begin = 0;
+  std::int64_t mean_end = 0;  // above mean_begin, at most the prompt's length
+};
+
 /// Sums of log-probabilities of continuations: one prompt pass, then the tree of continuations.
 struct ScoreJob {
-  std::vector<std::int32_t> prompt;                      // not empty
-  std::vector<std::vector<std::int32_t>> continuations;  // each not empty
+  std::vector<std::int32_t> prompt;  // not empty
+  /// Each not empty. None, where features are wanted: only the blocks up to their last layer are
+  /// computed, and nothing is kept for other jobs.
+  std::vector<std::vector<std::int32_t>> continuations;
   /// Only differences between the logprobs matter (a softmax over the continuations, their order):
   /// a term that all share may be left out, which spares the head where they part.
   bool differences_only = false;
+  Features features = {};
   bool keep = true;  // as in GenerateJob
   Priority priority = Priority::kInteractive;
 };
 struct ScoreResult {
   std::vector<double> logprobs;  // natural log, one per continuation (see differences_only)
+  std::vector<float> features;   // [features.layers, 2 (last token, mean), hidden_dim]
   Usage usage;
   Timings timings;
 };

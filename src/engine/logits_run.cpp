@@ -20,9 +20,14 @@ class LogitsRun : public Run {
     if (job_.on_row) job_.on_row(index, logits);
   }
 
+  std::int64_t n_takeable(const Sequence& sequence) const override {
+    return job_.tap_layers.empty() ? Run::n_takeable(sequence) : 0;
+  }
+
   std::span<const std::int64_t> tap_layers() const override { return job_.tap_layers; }
 
-  void on_hidden(std::size_t tap, std::span<const float> hidden) override {
+  void on_hidden(std::size_t tap, std::int64_t /*first*/, std::int64_t /*n_tokens*/,
+                 std::span<const float> hidden) override {
     std::vector<float>& out = result_.hidden[tap];
     out.insert(out.end(), hidden.begin(), hidden.end());
   }

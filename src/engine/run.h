@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -44,11 +45,20 @@ class Run {
   /// The logits behind tokens[index] of `sequence` (may be changed in place): as far as
   /// wanted_logits() asked for them.
   virtual void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) = 0;
+  /// How many of the sequence's first tokens may come from the prefix cache: tokens taken from
+  /// there have neither logits nor hidden states.
+  virtual std::int64_t n_takeable(const Sequence& sequence) const {
+    return sequence.all_rows ? 0 : static_cast<std::int64_t>(sequence.tokens.size()) - 1;
+  }
+  /// The model's first so many blocks suffice: the run gets no logits, and leaves nothing in the
+  /// prefix cache, since later layers have no keys and values. Nothing: all blocks.
+  virtual std::optional<std::int64_t> n_blocks() const { return std::nullopt; }
   /// Layers whose hidden states are wanted (model::HiddenTap); most runs want none.
   virtual std::span<const std::int64_t> tap_layers() const { return {}; }
-  /// Hidden states of layer tap_layers()[tap] for consecutive tokens [n_tokens, hidden_dim] of the
-  /// run's only sequence.
-  virtual void on_hidden(std::size_t /*tap*/, std::span<const float> /*hidden*/) {}
+  /// Hidden states [n_tokens, hidden_dim] of layer tap_layers()[tap] for consecutive tokens of the
+  /// run's only sequence, from tokens[first] on.
+  virtual void on_hidden(std::size_t /*tap*/, std::int64_t /*first*/, std::int64_t /*n_tokens*/,
+                         std::span<const float> /*hidden*/) {}
   /// After all logits of a step: the place to grow sequences. An Error ends the job.
   virtual Status end_step() { return {}; }
   /// The finished job's result, once collect() gives nothing.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "decode/labels.h"
+#include "engine/feature_sums.h"
 #include "engine/run.h"
 
 namespace munia::engine {
@@ -15,6 +16,7 @@ class ScoreRun : public Run {
  public:
   ScoreRun(std::shared_ptr<model::KvPool> pool, ScoreJob job, LabelTree tree)
       : n_prompt_(job.prompt.size()),
+        features_(std::move(job.features)),
         tree_(std::move(tree)),
         node_logprobs_(tree_.nodes().size(), 0.0),
         node_ids_(tree_.nodes().size()) {
@@ -53,7 +55,24 @@ class ScoreRun : public Run {
     }
   }
 
+  std::int64_t n_takeable(const Sequence& sequence) const override {
+    const std::int64_t n = Run::n_takeable(sequence);
+    return tap_layers().empty() ? n : std::min(n, features_.wanted().mean_begin);
+  }
+
+  // Of the prompt alone, which is the only sequence until it is computed.
+  std::span<const std::int64_t> tap_layers() const override {
+    if (prompt_is_computed_) return {};
+    return features_.wanted().layers;
+  }
+
+  void on_hidden(std::size_t tap, std::int64_t first, std::int64_t n_tokens,
+                 std::span<const float> hidden) override {
+    features_.add(tap, first, n_tokens, hidden);
+  }
+
   Status end_step() override {
+    prompt_is_computed_ = prompt_is_computed_ || branches_.front()->sequence.n_pending() == 0;
     std::vector<std::unique_ptr<Branch>> grown;
     for (std::unique_ptr<Branch>& branch : branches_) {
       if (branch->sequence.n_pending() > 0) {
@@ -70,6 +89,7 @@ class ScoreRun : public Run {
     ScoreResult result;
     // All continuations are the texts of one label.
     result.logprobs = std::move(tree_.text_logprobs(node_logprobs_).front());
+    result.features = features_.take();
     result.usage.prompt_tokens = static_cast<std::int64_t>(n_prompt_);
     result.timings = timings;
     return result;
@@ -137,15 +157,57 @@ class ScoreRun : public Run {
   }
 
   std::size_t n_prompt_;
+  FeatureSums features_;
+  bool prompt_is_computed_ = false;
   LabelTree tree_;
   std::vector<double> node_logprobs_;                // per node of the tree
   std::vector<std::vector<std::int32_t>> node_ids_;  // per node: ids_of()
   std::vector<std::unique_ptr<Branch>> branches_;
 };
 
+// Hidden states alone: the blocks up to the last wanted layer, and no head.
+class FeaturesRun : public Run {
+ public:
+  FeaturesRun(std::shared_ptr<model::KvPool> pool, ScoreJob job)
+      : features_(std::move(job.features)),
+        sequence_{std::move(job.prompt), model::KvCache(std::move(pool))} {}
+
+  void collect(std::vector<Sequence*>& sequences) override {
+    if (sequence_.n_pending() > 0) sequences.push_back(&sequence_);
+  }
+  std::optional<std::int64_t> n_blocks() const override {
+    const std::vector<std::int64_t>& layers = features_.wanted().layers;
+    return *std::max_element(layers.begin(), layers.end());
+  }
+  std::int64_t n_takeable(const Sequence& sequence) const override {
+    return std::min(Run::n_takeable(sequence), features_.wanted().mean_begin);
+  }
+  std::span<const std::int64_t> tap_layers() const override { return features_.wanted().layers; }
+  void on_hidden(std::size_t tap, std::int64_t first, std::int64_t n_tokens,
+                 std::span<const float> hidden) override {
+    features_.add(tap, first, n_tokens, hidden);
+  }
+  void on_logits(Sequence& /*sequence*/, std::int64_t /*index*/,
+                 std::span<float> /*logits*/) override {}
+  JobResult take_result(const Timings& timings) override {
+    ScoreResult result;
+    result.features = features_.take();
+    result.usage.prompt_tokens = static_cast<std::int64_t>(sequence_.tokens.size());
+    result.timings = timings;
+    return result;
+  }
+
+ private:
+  FeatureSums features_;
+  Sequence sequence_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<Run>> make_run(std::shared_ptr<model::KvPool> pool, ScoreJob job) {
+  if (job.continuations.empty()) {
+    return std::unique_ptr<Run>(std::make_unique<FeaturesRun>(std::move(pool), std::move(job)));
+  }
   const decode::LabelTokens continuations = job.continuations;
   MUNIA_ASSIGN_OR_RETURN(LabelTree tree, LabelTree::build(std::span(&continuations, 1)));
   return std::unique_ptr<Run>(

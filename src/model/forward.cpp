@@ -19,11 +19,12 @@ using kernels::PreparedRows;
 void ForwardPass::run() {
   plan();
   embed();  // x [n_tokens, hidden_dim]
-  for (std::int64_t l = 0; l < c_.n_layers; ++l) {
+  const std::int64_t n_blocks = batch_.n_blocks.value_or(c_.n_layers);
+  for (std::int64_t l = 0; l < n_blocks; ++l) {
     tap(l);
     block_of(l)(*this, l);
   }
-  tap(c_.n_layers);
+  tap(n_blocks);
   compute_logits();  // logits [n_logit_rows, vocab_size]
   advance();
 }

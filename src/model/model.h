@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,9 @@ struct HiddenTap {
 struct Batch {
   std::vector<SequenceSlice> sequences;
   std::vector<HiddenTap> taps;
+  /// The first so many blocks only: no logits may be wanted, taps end there, and later layers get
+  /// no keys and values, so the sequences can be continued only as far.
+  std::optional<std::int64_t> n_blocks = std::nullopt;
 };
 
 /// Tokens of one attention job: enough query rows (times n_rep, the query heads that share a KV
