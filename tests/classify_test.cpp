@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace munia::tasks {
 namespace {
@@ -48,6 +49,79 @@ TEST_F(Classify, ProbabilitiesAddUpToOne) {
       EXPECT_EQ(result->confidence, best);
     }
   }
+}
+
+TEST_F(Classify, CalibrationChangesProbabilitiesAndChoice) {
+  const Task plain = task_from_labels({"愤怒", "喜悦"}, "判断。").value_or_throw();
+  const auto before = classifier(plain).classify({"今天的实验终于成功了"})[0].value_or_throw();
+  const double p = before.probabilities[0].second;
+  Task corrected = plain;
+  corrected.calibration.prior = {p, 1 - p};  // what the model says without a reason, as it were
+  const auto even = classifier(corrected).classify({"今天的实验终于成功了"})[0].value_or_throw();
+  EXPECT_NEAR(even.confidence, 0.5, 1e-12);
+  Task strict = plain;  // the other label at any probability
+  strict.calibration.threshold =
+      before.label == "愤怒" ? std::vector<double>{1, 1e-6} : std::vector<double>{1e-6, 1};
+  const auto other = classifier(strict).classify({"今天的实验终于成功了"})[0].value_or_throw();
+  EXPECT_NE(other.label, before.label);
+  EXPECT_EQ(other.probabilities, before.probabilities);
+  EXPECT_LT(other.confidence, 0.5);
+}
+
+TEST_F(Classify, ExamplesAreTurnsBeforeTheText) {
+  Task task = builtin_task("sentiment").value_or_throw();
+  task.examples = {{"好吃", 0}, {"难吃", 1}};
+  const auto with = classifier(task);
+  const auto& tokenizer = *engine_->bundle().tokenizer;
+  const std::string prompt = tokenizer.decode(with.prompt_ids("一般").value_or_throw(), false);
+  const std::size_t first = prompt.find("用户输入：好吃");
+  const std::size_t answer = prompt.find("正面", first);
+  const std::size_t second = prompt.find("用户输入：难吃");
+  const std::size_t text = prompt.find("用户输入：一般");
+  EXPECT_NE(text, std::string::npos);
+  EXPECT_LT(first, answer);
+  EXPECT_LT(answer, second);
+  EXPECT_LT(second, text);
+  // The examples belong to the instruction that is kept: little more than the text is computed.
+  (void)with.classify({"一般"});
+  const auto next = with.classify({"还行"})[0].value_or_throw();
+  EXPECT_LT(next.usage.prompt_tokens - next.usage.cached_tokens, 20);
+  EXPECT_GT(next.usage.cached_tokens, 100);
+}
+
+TEST_F(Classify, AHeadDecidesByHiddenStates) {
+  Task task = builtin_task("sentiment").value_or_throw();
+  task.method = Method::kHead;
+  auto head = std::make_shared<LinearHead>();
+  head->hidden_dim = engine_->bundle().model->config().hidden_dim;
+  head->layers = {1};
+  head->logistic.n_features = static_cast<std::size_t>(2 * head->hidden_dim);
+  head->logistic.weights.assign(2 * head->logistic.n_features, 0);
+  head->logistic.weights[3] = 1;  // label 0: number 3 of the last token's state
+  head->logistic.bias = {0, 0.25F};
+  task.head = head;
+  const auto with = classifier(task);
+  const std::string text = "今天的实验终于成功了";
+  engine::LogitsJob job;
+  job.prompt = with.prompt_ids(text).value_or_throw();
+  job.tap_layers = {1};
+  const auto states = engine_->logits(job).value_or_throw().hidden[0];
+  const double score =
+      static_cast<double>(states[states.size() - static_cast<std::size_t>(head->hidden_dim) + 3]);
+  // Alone, and among others whose instruction is computed already.
+  const auto alone = with.classify({text})[0].value_or_throw();
+  const auto among = with.classify({"好", text, "不好"})[1].value_or_throw();
+  EXPECT_NEAR(alone.probabilities[0].second, 1 / (1 + std::exp(0.25 - score)), 1e-9);
+  EXPECT_EQ(alone.probabilities, among.probabilities);
+  EXPECT_GT(among.usage.cached_tokens, 0);
+
+  auto deep = std::make_shared<LinearHead>(*head);
+  deep->layers = {99};
+  task.head = deep;
+  const auto refused = Classifier::create(*engine_, task);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("another model"), std::string::npos);
+  EXPECT_FALSE(with.prompt_ids(text, PromptForm::kShared));  // fitted to its own prompt
 }
 
 TEST_F(Classify, TheOrderOfLabelsChangesNothing) {

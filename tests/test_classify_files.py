@@ -287,11 +287,18 @@ def test_kill_and_resume(munia, tmp_path):
 def test_resume_refuses_another_run(munia, tmp_path):
     source = many_rows(tmp_path)
     out = tmp_path / "out.csv"
-    process = start(munia, "-i", source, "-o", out)
+    task = tmp_path / "mine.toml"
+    written = 'name = "mine"\nlabels = ["正面", "负面"]\n'
+    task.write_text(written, encoding="utf-8")
+    process = start(munia, "-i", source, "-o", out, "--task", task)
     assert kill_after_a_commit(process, out)
     process.communicate()
-    resume = ("classify", "-i", source, "-o", out, "--resume")
-    assert "another task" in munia.fails(2, *resume, "--task", "sentiment-3")
+    untasked = ("classify", "-i", source, "-o", out, "--resume")
+    resume = (*untasked, "--task", task)
+    assert "another task" in munia.fails(2, *untasked, "--task", "sentiment-3")
+    task.write_text(written + "temperature = 2\n", encoding="utf-8")
+    assert "another task" in munia.fails(2, *resume)
+    task.write_text(written, encoding="utf-8")
     assert "another set of options" in munia.fails(2, *resume, "--prefix", "x_")
     assert "another model" in munia.fails(2, *resume, "--model", QWEN.parent / "llama-tied-q4_1.gguf",
                                           model=False)

@@ -96,7 +96,7 @@ def test_usage(munia, arguments, word):
     assert word in munia.fails(2, *arguments)
 
 
-@pytest.mark.parametrize("command", ["quantize", "fit", "nonsense"])
+@pytest.mark.parametrize("command", ["quantize", "nonsense"])
 def test_unknown_command_lists_what_exists(munia, command):
     error = munia.fails(2, command, model=False)
     assert command in error and "predict" in error and "bench" in error

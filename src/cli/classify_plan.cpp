@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "cli/session.h"
 #include "table/converted_source.h"
+#include "tasks/task_file.h"
 
 namespace munia::cli {
 namespace {
@@ -77,18 +78,17 @@ std::string model_hash(const std::string& path) {
   return sha256_hex(std::as_bytes(std::span(all)));
 }
 
+/// Of all that decides about labels: what a task file would say, and the head's numbers.
 std::string task_hash(const tasks::Task& task) {
-  JsonWriter writer;
-  writer.begin_array().value(task.name).value(task.user_template).value(task.raw);
-  writer.value(task.system.has_value()).value(task.system.value_or(""));
-  writer.value(task.method == tasks::Method::kGenerate);
-  for (const tasks::Label& label : task.labels) {
-    writer.begin_array().value(label.name);
-    for (const std::string& text : label.texts) writer.value(text);
-    writer.end_array();
+  const std::string text = tasks::task_file_text(task, "", "");
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(text)));
+  if (task.head != nullptr) {
+    hash.update(std::as_bytes(std::span(task.head->layers)));
+    hash.update(std::as_bytes(std::span(task.head->logistic.weights)));
+    hash.update(std::as_bytes(std::span(task.head->logistic.bias)));
   }
-  writer.end_array();
-  return sha256_hex(std::as_bytes(std::span(writer.text())));
+  return hash.hex_digest();
 }
 
 }  // namespace

@@ -11,78 +11,22 @@
 #include "base/system_info.h"
 #include "cli/commands.h"
 #include "cli/eval_report.h"
+#include "cli/labelled_rows.h"
 #include "cli/session.h"
-#include "cli/table_input.h"
 #include "cli/task_options.h"
-#include "table/row_reader.h"
 #include "tasks/bulk.h"
 
 namespace munia::cli {
 namespace {
 
 struct EvalFlags {
-  std::string file;
-  std::string column = "review";
-  std::string label_column = "label";
-  std::int64_t limit = 0;
+  LabelledFile file;
   TaskOptions task;
   std::string compare;        // weight modes
   std::string compare_task;   // another task on the same rows
   std::string compare_model;  // another model on the same rows
   std::string report;         // an HTML file; empty: none
 };
-
-std::vector<LabelledRow> read_rows(const Context& context, const EvalFlags& flags) {
-  const auto format = table::format_of_path(flags.file);
-  if (!format) fail(ExitStatus::kUsage, format.error().message);
-  table::ReadOptions options;
-  options.json_fields = {flags.column, flags.label_column};
-  auto reader = table::open_rows(open_table(context, flags.file), *format, options);
-  if (!reader) fail(ExitStatus::kBadInput, reader.error().message);
-  const auto column = table::find_column((*reader)->header(), flags.column);
-  if (!column) fail(ExitStatus::kBadInput, column.error().message);
-  const auto label_column = table::find_column((*reader)->header(), flags.label_column);
-  if (!label_column) fail(ExitStatus::kBadInput, label_column.error().message);
-  std::vector<LabelledRow> rows;
-  while (flags.limit == 0 || static_cast<std::int64_t>(rows.size()) < flags.limit) {
-    auto row = (*reader)->next();
-    if (!row) fail(ExitStatus::kBadInput, row.error().message);
-    if (!row->has_value()) break;
-    const auto& fields = (*row)->fields;
-    rows.push_back({(*row)->line, fields[*column], fields[*label_column]});
-  }
-  if (rows.empty()) {
-    fail(ExitStatus::kBadInput, context.lang.tr("{} has no rows", "{} 中没有数据行", flags.file));
-  }
-  return rows;
-}
-
-/// The label's place in the task, or the number of labels. For the built-in tasks the usual ways to
-/// write positive, neutral and negative are known.
-std::size_t label_index(const tasks::Task& task, const std::string& label) {
-  static constexpr const char* kMeanings[][6] = {
-      {"正面", "Positive", "positive", "pos", "1", "积极"},
-      {"中性", "Neutral", "neutral", "neu", "", ""},
-      {"负面", "Negative", "negative", "neg", "0", "消极"}};
-  const auto find_name = [&](const std::string& name) {
-    for (std::size_t i = 0; i < task.labels.size(); ++i) {
-      if (task.labels[i].name == name) return i;
-    }
-    return task.labels.size();
-  };
-  const std::size_t exact = find_name(label);
-  if (exact < task.labels.size() || !task.name.starts_with("sentiment")) return exact;
-  for (const auto& meaning : kMeanings) {
-    if (label.empty() ||
-        std::find(std::begin(meaning), std::end(meaning), label) == std::end(meaning)) {
-      continue;
-    }
-    for (const char* name : meaning) {
-      if (const std::size_t i = find_name(name); i < task.labels.size()) return i;
-    }
-  }
-  return task.labels.size();
-}
 
 EvalRun evaluate(const Context& context, const tasks::Task& task, const std::string& model,
                  const std::vector<LabelledRow>& rows) {
@@ -91,13 +35,7 @@ EvalRun evaluate(const Context& context, const tasks::Task& task, const std::str
   for (const tasks::Label& label : task.labels) run.labels.push_back(label.name);
   run.evaluation = tasks::Evaluation(task.labels.size());
   for (const LabelledRow& row : rows) {
-    run.judged.push_back({label_index(task, row.label), task.labels.size()});
-    if (run.judged.back().wanted < task.labels.size()) continue;
-    std::string names;
-    for (const std::string& label : run.labels) names += " " + label;
-    fail(ExitStatus::kBadInput,
-         context.lang.tr("line {}: label \"{}\" is not one of the task's:{}",
-                         "第 {} 行：标签 \"{}\" 不在任务的标签中：{}", row.line, row.label, names));
+    run.judged.push_back({label_index_or_fail(context, task, row), task.labels.size()});
   }
   // Of this run alone, where the system can tell.
   const bool knows_peak = reset_peak_memory();
@@ -202,7 +140,7 @@ ExitStatus run_eval(const Context& context, const EvalFlags& flags) {
   if (!flags.compare_task.empty()) {
     second_task = choose_task(context, TaskOptions{flags.compare_task, "", ""});
   }
-  const std::vector<LabelledRow> rows = read_rows(context, flags);
+  const std::vector<LabelledRow> rows = read_labelled_rows(context, flags.file);
   std::vector<EvalRun> runs;
   runs.push_back(evaluate(context, task, context.settings.model(), rows));
   print_run(context, runs[0]);
@@ -216,8 +154,9 @@ ExitStatus run_eval(const Context& context, const EvalFlags& flags) {
     print_comparison(context, runs[0], runs[1], *comparison, rows);
   }
   if (!flags.report.empty()) {
-    write_report(context, flags.report,
-                 eval_page(context, flags.file, runs, comparison ? &*comparison : nullptr, rows));
+    write_report(
+        context, flags.report,
+        eval_page(context, flags.file.path, runs, comparison ? &*comparison : nullptr, rows));
   }
   return ExitStatus::kDone;
 }
@@ -228,13 +167,7 @@ void add_eval(CommandLine& line, Context& context) {
   CommandSpec& spec =
       line.command("eval", "accuracy of a task on a labelled file", "在标注文件上测量任务的准确率");
   const auto flags = std::make_shared<EvalFlags>();
-  spec.positional("FILE", flags->file, true, "CSV, TSV or JSON Lines with texts and labels",
-                  "带文本和标签的 CSV、TSV 或 JSON Lines");
-  spec.option("--column", flags->column, "NAME", "column of the texts", "文本所在的列");
-  spec.option("--label-column", flags->label_column, "NAME", "column of the labels",
-              "标签所在的列");
-  spec.integer("--limit", flags->limit, 0, 1 << 30, "the first N rows only; 0: all",
-               "只取前 N 行；0：全部");
+  describe_labelled_file(spec, flags->file);
   describe_task_options(spec, flags->task);
   spec.option("--compare", flags->compare, "A,B", "weight modes to compare (only exact yet)",
               "要比较的权重模式（目前只有 exact）");

@@ -19,6 +19,7 @@ void add_serve(CommandLine& line, Context& context);
 void add_bench(CommandLine& line, Context& context);
 void add_tune(CommandLine& line, Context& context);
 void add_eval(CommandLine& line, Context& context);
+void add_fit(CommandLine& line, Context& context);
 void add_doctor(CommandLine& line, Context& context);
 void add_config(CommandLine& line, Context& context);
 void add_pack(CommandLine& line, Context& context);

@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "cli/context.h"
+#include "cli/labelled_rows.h"
 #include "tasks/evaluation.h"
 
 namespace munia::cli {
-
-struct LabelledRow {
-  std::uint64_t line = 0;
-  std::string text;
-  std::string label;
-};
 
 /// One task with one model over all rows.
 struct EvalRun {

@@ -58,6 +58,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_bench(line, context);
   add_tune(line, context);
   add_eval(line, context);
+  add_fit(line, context);
   add_doctor(line, context);
   add_config(line, context);
   add_pack(line, context);

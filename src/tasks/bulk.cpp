@@ -37,12 +37,13 @@ struct BulkClassifier::Item {
     const auto before = static_cast<double>(summed_bytes);
     const auto now = static_cast<double>(bytes);
     summed_bytes += bytes;
-    std::size_t best = 0;
+    std::vector<double> probabilities;
     for (std::size_t i = 0; i < mean.probabilities.size(); ++i) {
       double& p = mean.probabilities[i].second;
       p = (p * before + part.probabilities[i].second * now) / (before + now);
-      if (p > mean.probabilities[best].second) best = i;
+      probabilities.push_back(p);
     }
+    const std::size_t best = task.calibration.choose(probabilities);
     mean.label = mean.probabilities[best].first;
     mean.emoji = task.labels[best].emoji;
     mean.confidence = mean.probabilities[best].second;

@@ -14,7 +14,6 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::string_view kTextSlot = "{text}";
 constexpr std::int64_t kMaxLabelTokens = 3;  // of method generate, as in the articles
 constexpr std::size_t kTextsInFlight = 64;
 
@@ -30,13 +29,29 @@ std::string fill_template(const std::string& user_template, std::string_view tex
   }
 }
 
-json::object chat_context(const std::optional<std::string>& system, const std::string& user) {
+json::object message(const char* role, const std::string& content) {
+  return json::object{{"role", role}, {"content", content}};
+}
+
+json::object chat_context(const std::optional<std::string>& system, const std::string& user,
+                          json::array turns = {}) {
   json::array messages;
-  if (system) messages.push_back(json::object{{"role", "system"}, {"content", *system}});
-  messages.push_back(json::object{{"role", "user"}, {"content", user}});
+  if (system) messages.push_back(message("system", *system));
+  messages.insert(messages.end(), turns.begin(), turns.end());
+  messages.push_back(message("user", user));
   return json::object{{"messages", std::move(messages)},
                       {"add_generation_prompt", true},
                       {"enable_thinking", false}};
+}
+
+// The task's examples as turns before the text.
+json::array example_turns(const Task& task) {
+  json::array turns;
+  for (const Example& example : task.examples) {
+    turns.push_back(message("user", fill_template(task.user_template, example.text)));
+    turns.push_back(message("assistant", task.labels[example.label].texts.front()));
+  }
+  return turns;
 }
 
 // The reply's prompt, with the question behind the text. It stands in the same message, since some
@@ -86,6 +101,7 @@ Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
                                               "\" needs a chat template and the model has none; "
                                               "use the task sentiment-raw"};
   }
+  MUNIA_RETURN_IF_ERROR(classifier.check_head());
   for (const Label& label : classifier.task_.labels) {
     decode::LabelTokens& tokens = classifier.label_tokens_.emplace_back();
     for (const std::string& text : label.texts) {
@@ -106,19 +122,67 @@ Result<Classifier> Classifier::create(engine::Engine& engine, Task task) {
                  "task \"" + classifier.task_.name + "\": " + tree.error().message};
   }
   classifier.pin_instruction();
+  MUNIA_RETURN_IF_ERROR(classifier.compute_instruction());
   return classifier;
 }
 
-// What prompts of different texts have in common is the instruction before the text. Where there is
-// none, or no prompt can be made (each text will say so), nothing is pinned.
+Status Classifier::check_head() const {
+  if (task_.head == nullptr) return {};
+  const model::ModelConfig& config = engine_->bundle().model->config();
+  const LinearHead& head = *task_.head;
+  if (head.hidden_dim == config.hidden_dim && head.layers.front() >= 0 &&
+      head.layers.back() <= config.n_layers) {
+    return {};
+  }
+  return Error{ErrorCode::kUnsupported,
+               "task \"" + task_.name + "\": its head was learned on another model: it reads " +
+                   std::to_string(head.hidden_dim) + " numbers of layer " +
+                   std::to_string(head.layers.back()) + ", and this model has " +
+                   std::to_string(config.n_layers) + " layers of " +
+                   std::to_string(config.hidden_dim) + "; learn it again with munia fit"};
+}
+
+// What prompts of different texts have in common is the instruction before the text, and the end of
+// the turn behind it. Where no prompt can be made (each text will say so), nothing is pinned.
 void Classifier::pin_instruction() {
-  Result<std::vector<std::int32_t>> prefix = prompt_ids("好");
+  const Result<std::vector<std::int32_t>> first = prompt_ids("好");
+  if (!first) return;
+  std::size_t n_prefix = first->size();
+  std::size_t n_suffix = first->size();
   for (const char* text : {"a", "1", "“"}) {
     const Result<std::vector<std::int32_t>> other = prompt_ids(text);
-    if (!prefix || !other) return;
-    prefix->resize(static_cast<std::size_t>(engine::common_prefix(*prefix, *other)));
+    if (!other) return;
+    const auto n_common = static_cast<std::size_t>(engine::common_prefix(*first, *other));
+    n_prefix = std::min(n_prefix, n_common);
+    const auto ends = std::mismatch(first->rbegin(), first->rend(), other->rbegin(), other->rend());
+    n_suffix = std::min(n_suffix, static_cast<std::size_t>(ends.first - first->rbegin()));
   }
-  prefix_ = engine_->pin(*std::move(prefix));
+  n_suffix_ = n_suffix;
+  prefix_ = engine_->pin({first->begin(), first->begin() + static_cast<std::ptrdiff_t>(n_prefix)});
+}
+
+// Jobs of a head stop before the last block, so the instruction that they share would never get
+// into the cache. Where memory is so short that it leaves again, each of them computes it.
+Status Classifier::compute_instruction() {
+  if (task_.head == nullptr || prefix_ == nullptr || prefix_->empty()) return {};
+  engine::LogitsJob job;
+  job.prompt = *prefix_;
+  job.keep = false;  // it is pinned
+  const Result<engine::LogitsResult> result = engine_->logits(std::move(job));
+  return result ? Status() : result.error();
+}
+
+// The mean is over the text's own tokens, whatever the cache holds.
+engine::Features Classifier::features(std::span<const std::int32_t> prompt,
+                                      std::vector<std::int64_t> layers) const {
+  engine::Features features;
+  features.layers = std::move(layers);
+  features.mean_end = static_cast<std::int64_t>(prompt.size());
+  if (prefix_ == nullptr) return features;
+  features.mean_begin = std::min(engine::common_prefix(*prefix_, prompt), features.mean_end - 1);
+  const std::int64_t end = features.mean_end - static_cast<std::int64_t>(n_suffix_);
+  if (end > features.mean_begin) features.mean_end = end;
+  return features;
 }
 
 Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,
@@ -131,11 +195,16 @@ Result<std::vector<std::int32_t>> Classifier::prompt_ids(std::string_view text,
                                                 "\" has no question for a shared prompt; "
                                                 "use --prompt separate"};
     }
+    if (task_.head != nullptr || !task_.calibration.is_plain() || !task_.examples.empty()) {
+      return Error{ErrorCode::kUnsupported, "task \"" + task_.name +
+                                                "\" was fitted to its own prompt; use --prompt "
+                                                "separate"};
+    }
     return bundle.render_ids(shared_context(task_, text));
   }
   const std::string user = fill_template(task_.user_template, text);
   if (task_.raw) return bundle.plain_ids(task_.system.value_or("") + user);
-  return bundle.render_ids(chat_context(task_.system, user));
+  return bundle.render_ids(chat_context(task_.system, user, example_turns(task_)));
 }
 
 Result<std::shared_ptr<engine::Ticket>> Classifier::submit(std::string_view text,
@@ -166,10 +235,40 @@ Result<engine::Job> Classifier::job(std::string_view text, PromptForm form) cons
   job.keep = keep;
   job.prompt = std::move(prompt);
   job.differences_only = true;  // finish() takes their softmax
+  if (task_.method == Method::kHead) {
+    job.features = features(job.prompt, task_.head->layers);
+    return engine::Job(std::move(job));
+  }
+  add_continuations(job);
+  return engine::Job(std::move(job));
+}
+
+void Classifier::add_continuations(engine::ScoreJob& job) const {
   for (const decode::LabelTokens& texts : label_tokens_) {
     job.continuations.insert(job.continuations.end(), texts.begin(), texts.end());
   }
-  return engine::Job(std::move(job));
+}
+
+Result<engine::ScoreJob> Classifier::features_job(std::string_view text,
+                                                  std::vector<std::int64_t> layers) const {
+  engine::ScoreJob job;
+  MUNIA_ASSIGN_OR_RETURN(job.prompt, prompt_ids(text));
+  job.keep = false;
+  job.differences_only = true;
+  job.features = features(job.prompt, std::move(layers));
+  add_continuations(job);
+  return job;
+}
+
+decode::LabelScores Classifier::label_scores(const engine::ScoreResult& scored) const {
+  std::vector<std::vector<double>> text_logprobs;
+  auto next = scored.logprobs.begin();
+  for (const decode::LabelTokens& texts : label_tokens_) {
+    const auto end = next + static_cast<std::ptrdiff_t>(texts.size());
+    text_logprobs.emplace_back(next, end);
+    next = end;
+  }
+  return decode::combine_texts(std::move(text_logprobs));
 }
 
 Result<Classification> Classifier::finish(engine::Ticket& ticket) const {
@@ -188,22 +287,19 @@ Result<Classification> Classifier::finish(engine::Ticket& ticket) const {
   const auto& scored = std::get<engine::ScoreResult>(result);
   out.usage = scored.usage;
   out.timings = scored.timings;
-  std::vector<std::vector<double>> text_logprobs;
-  auto next = scored.logprobs.begin();
-  for (const decode::LabelTokens& texts : label_tokens_) {
-    const auto end = next + static_cast<std::ptrdiff_t>(texts.size());
-    text_logprobs.emplace_back(next, end);
-    next = end;
+  const std::vector<double> scores = task_.method == Method::kHead
+                                         ? task_.head->logistic.scores(scored.features)
+                                         : label_scores(scored).label_logprobs;
+  const std::vector<double> probabilities = task_.calibration.probabilities(scores);
+  for (std::size_t i = 0; i < probabilities.size(); ++i) {
+    out.probabilities.emplace_back(task_.labels[i].name, probabilities[i]);
   }
-  const decode::LabelScores scores = decode::combine_texts(std::move(text_logprobs));
-  std::size_t best = 0;
-  for (std::size_t i = 0; i < scores.label_logprobs.size(); ++i) {
-    out.probabilities.emplace_back(task_.labels[i].name, scores.probabilities[i]);
-    if (scores.label_logprobs[i] > scores.label_logprobs[best]) best = i;
-  }
+  // Scores tell apart what rounding makes equal in probabilities.
+  const std::size_t best =
+      task_.calibration.choose(task_.calibration.is_plain() ? scores : probabilities);
   out.label = task_.labels[best].name;
   out.emoji = task_.labels[best].emoji;
-  out.confidence = out.probabilities[best].second;
+  out.confidence = probabilities[best];
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,11 @@ class Classifier {
   Result<Classification> finish(engine::Ticket& ticket) const;
   /// What submit() would refuse the text for; kLimit when it is too long for the context.
   Status check(std::string_view text) const;
+  /// The same job for learning from: what the labels' texts score, and hidden states of `layers`.
+  Result<engine::ScoreJob> features_job(std::string_view text,
+                                        std::vector<std::int64_t> layers) const;
+  /// What a job of the score or features kind says of the labels.
+  decode::LabelScores label_scores(const engine::ScoreResult& scored) const;
   /// The job of submit(), for submitting it together with others.
   Result<engine::Job> job(std::string_view text, PromptForm form = PromptForm::kSeparate) const;
   /// The ids that the model is asked with.
@@ -59,11 +65,17 @@ class Classifier {
 
  private:
   Classifier(engine::Engine& engine, Task task) : engine_(&engine), task_(std::move(task)) {}
+  Status check_head() const;
   void pin_instruction();
+  Status compute_instruction();
+  void add_continuations(engine::ScoreJob& job) const;
+  engine::Features features(std::span<const std::int32_t> prompt,
+                            std::vector<std::int64_t> layers) const;
   engine::Engine* engine_;
   Task task_;
   std::vector<decode::LabelTokens> label_tokens_;  // [n_labels]
-  engine::PinnedPrefix prefix_;                    // what every prompt begins with
+  engine::PinnedPrefix prefix_;                    // what every prompt begins with; may be null
+  std::size_t n_suffix_ = 0;                       // tokens that every prompt ends with
 };
 
 struct PredictOptions {

@@ -134,7 +134,8 @@ Interval wilson_interval(std::int64_t n_correct, std::int64_t n_rows) {
   const double centre = p + kZ * kZ / (2 * n);
   const double half = kZ * std::sqrt(p * (1 - p) / n + kZ * kZ / (4 * n * n));
   const double scale = 1 + kZ * kZ / n;
-  return {(centre - half) / scale, (centre + half) / scale};
+  // Rounding must not push the proportion itself out.
+  return {std::min(p, (centre - half) / scale), std::max(p, (centre + half) / scale)};
 }
 
 double PairedComparison::difference() const {
