@@ -25,7 +25,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web serve test test-long lint fuzz bench compare install clean program all-programs
+.PHONY: help run build web serve test test-long lint fuzz bench compare claims install clean program all-programs
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -102,6 +102,10 @@ compare: program ## Beside its peers, interleaved (20 GB in build/): ONLY=llamac
 	@exec bench/compare/run_compare.py $(if $(QUICK),--quick) $(if $(ONLY),--only "$(ONLY)") \
 	  $(if $(ROUNDS),--rounds "$(ROUNDS)") $(if $(THREADS),--threads "$(THREADS)") \
 	  $(if $(RESUME),--resume "$(RESUME)")
+
+claims: program ## The articles' figures of accuracy, measured with intervals: SHOP=FILE.csv WEIBO=FILE.csv
+	@model="$$(build/munia pull --default)"; bench/claims.py "$$model" $(if $(SHOP),--shop "$(SHOP)") \
+	  $(if $(WEIBO),--weibo "$(WEIBO)")
 
 install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -72,8 +72,8 @@ class Model {
   std::vector<double> score(std::string_view prompt,
                             const std::vector<std::string>& continuations) const;
 
-  /// Labels of texts by a task: a built-in name ("sentiment", "sentiment-raw", "sentiment-3") or a
-  /// task file. Throws RequestError at the first text that cannot be labelled.
+  /// Labels of texts by a task: a built-in name ("sentiment", "sentiment-best", "sentiment-raw",
+  /// "sentiment-3") or a task file. Throws RequestError at the first text that cannot be labelled.
   std::vector<Labelled> classify(const std::vector<std::string>& texts,
                                  const std::string& task = "sentiment") const;
   /// Labels given here; `system` is the question, without it the usual one with these labels.

@@ -58,6 +58,25 @@ Task blank_task() {
   return task;
 }
 
+namespace {
+
+// The wording that was right most often on labelled reviews (docs/labels.md): short, the text alone
+// as the user's turn, and both labels explained by what the writer does.
+Task sentiment_best() {
+  Task task = sentiment();
+  task.name = "sentiment-best";
+  task.labels[0].texts = {"positive"};
+  task.labels[1].texts = {"negative"};
+  task.system =
+      "You label customer reviews. If the customer is satisfied overall, answer positive. If the "
+      "customer complains or criticizes, answer negative.";
+  task.user_template = std::string(kTextSlot);
+  task.question = "Is the sentiment of the text above positive or negative? Answer with one word.";
+  return task;
+}
+
+}  // namespace
+
 std::string default_emoji(const std::string& label) {
   for (const Task& task : {sentiment(), sentiment_3()}) {
     for (const Label& known : task.labels) {
@@ -101,11 +120,12 @@ Status check_labels(const std::vector<Label>& labels, const std::string& where) 
 }
 
 std::vector<std::string> builtin_task_names() {
-  return {"sentiment", "sentiment-raw", "sentiment-3"};
+  return {"sentiment", "sentiment-best", "sentiment-raw", "sentiment-3"};
 }
 
 Result<Task> builtin_task(std::string_view name) {
   if (name == "sentiment") return sentiment();
+  if (name == "sentiment-best") return sentiment_best();
   if (name == "sentiment-raw") return sentiment_raw();
   if (name == "sentiment-3") return sentiment_3();
   std::string known;

@@ -49,7 +49,8 @@ struct Task {
   std::shared_ptr<const LinearHead> head;  // with Method::kHead
 };
 
-/// "sentiment", "sentiment-raw", "sentiment-3"; another name is an Error that lists them.
+/// "sentiment", "sentiment-best", "sentiment-raw", "sentiment-3"; another name is an Error that
+/// lists them.
 Result<Task> builtin_task(std::string_view name);
 std::vector<std::string> builtin_task_names();
 /// A task from labels given by the user, at least two, distinct; without `system`, prompt A's

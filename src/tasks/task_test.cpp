@@ -21,6 +21,19 @@ TEST(Task, TheArticlesPromptsStandWordForWord) {
   EXPECT_TRUE(builtin_task("sentiment-raw").value_or_throw().raw);
 }
 
+TEST(Task, TheBestWordingHasTheLabelsOfTheArticles) {
+  const Task best = builtin_task("sentiment-best").value_or_throw();
+  EXPECT_EQ(best.labels[0].name, "正面");
+  EXPECT_EQ(best.labels[1].name, "负面");
+  EXPECT_EQ(best.labels[0].emoji, "😄");
+  EXPECT_EQ(best.user_template, "{text}");
+  // What is asked for is what is scored.
+  for (const Label& label : best.labels) {
+    EXPECT_NE(best.system->find("answer " + label.texts.front()), std::string::npos);
+    EXPECT_NE(best.question.find(label.texts.front()), std::string::npos);
+  }
+}
+
 TEST(Task, AnUnknownNameListsTheKnownOnes) {
   const Result<Task> task = find_task("feelings");
   ASSERT_FALSE(task);

@@ -13,6 +13,7 @@ from protocol import Peer, peak_memory_mb, random_ids, serve
 from texts import LABELS
 
 ROOT = Path(__file__).resolve().parents[3]
+TASK = ("--task", "sentiment")  # the articles' prompt, as the peers are asked
 
 
 class Pipe:
@@ -122,7 +123,7 @@ class Munia(Peer):
         return {"ids": answer["ids"]}
 
     def do_predict(self, texts, max_tokens):
-        pipe = Pipe(self.command("predict", "--json", "-i", "-", "--max-tokens", str(max_tokens)),
+        pipe = Pipe(self.command("predict", *TASK, "--json", "-i", "-", "--max-tokens", str(max_tokens)),
                     self.environment)
         pipe.ask("你好。")
         rows = []
@@ -137,7 +138,7 @@ class Munia(Peer):
         return {"rows": rows}
 
     def do_emotion(self, texts):
-        pipe = Pipe(self.command("classify", "--json", "-i", "-"), self.environment)
+        pipe = Pipe(self.command("classify", *TASK, "--json", "-i", "-"), self.environment)
         pipe.ask(texts[0])
         seconds = [pipe.ask(text)[1] for text in texts[1:]]
         pipe.close()
@@ -146,7 +147,7 @@ class Munia(Peer):
     def do_bulk(self, texts, labels):
         if labels != LABELS:
             raise ValueError("munia's task `sentiment` has its own labels")
-        pipe = Pipe(self.command("classify", "--json", "-i", "-"), self.environment)
+        pipe = Pipe(self.command("classify", *TASK, "--json", "-i", "-"), self.environment)
         pipe.ask("你好。")
         begin = time.perf_counter()
         for text in texts:  # far less than a pipe holds
