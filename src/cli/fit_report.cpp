@@ -49,12 +49,14 @@ std::string trial_line(const FitTrial& trial) {
   }
   const tasks::Evaluation evaluation = evaluation_of(trial.judged);
   const tasks::PairedComparison paired = tasks::compare(trial.zero_shot, trial.judged);
-  return fmt::format("{:>6}  {:<10} {:>6.2f}%  {:<15} {:>+6.2f}  {:<16} {:.3f}  {:>6}",
-                     trial.n_learned, trial.recipe, 100 * evaluation.accuracy(),
-                     interval_text(evaluation.accuracy_interval(), "[{:.2f}, {:.2f}]"),
-                     100 * paired.difference(),
-                     interval_text(paired.interval(), "[{:+.2f}, {:+.2f}]"),
-                     evaluation.calibration_error(), evaluation.n_rows());
+  const bool is_learned = trial.recipe != "zero-shot";
+  const std::string gain = is_learned ? fmt::format("{:+.2f}", 100 * paired.difference()) : "";
+  const std::string gain_interval =
+      is_learned ? interval_text(paired.interval(), "[{:+.2f}, {:+.2f}]") : "";
+  return fmt::format("{:>6}  {:<10} {:>6.2f}%  {:<15} {:>6}  {:<16} {:.3f}  {:>6}", trial.n_learned,
+                     trial.recipe, 100 * evaluation.accuracy(),
+                     interval_text(evaluation.accuracy_interval(), "[{:.2f}, {:.2f}]"), gain,
+                     gain_interval, evaluation.calibration_error(), evaluation.n_rows());
 }
 
 }  // namespace
@@ -62,8 +64,8 @@ std::string trial_line(const FitTrial& trial) {
 void print_trials_head(const Context& context) {
   if (context.json) return;
   context.out->line(context.lang.pick(
-      "  rows  recipe     accuracy  95%            against zero-shot, 95%  calib.  judged on",
-      "  行数  方法       准确率    95% 区间       与零样本相比，95% 区间  校准误差  评测行数"));
+      "  rows  recipe     accuracy 95%               gain  95%              calib. judged",
+      "  行数  方法       准确率   95% 区间          提升  95% 区间         校准差 评测行"));
 }
 
 void print_trial(const Context& context, const FitTrial& trial) {
