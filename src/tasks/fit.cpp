@@ -23,8 +23,10 @@ Error of_text(std::size_t i, const Error& error) {
 }  // namespace
 
 std::vector<std::int64_t> learning_layers(std::int64_t n_layers) {
-  std::vector<std::int64_t> layers = {n_layers / 2, n_layers * 2 / 3, n_layers * 5 / 6};
-  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  std::vector<std::int64_t> layers;
+  for (const std::int64_t layer : {n_layers / 2, n_layers * 2 / 3, n_layers * 5 / 6}) {
+    if (layers.empty() || layers.back() != layer) layers.push_back(layer);
+  }
   return layers;
 }
 
