@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -13,21 +14,16 @@ namespace munia::table {
 class SlowSource : public ByteSource {
  public:
   SlowSource(std::string text, std::size_t step, std::string name)
-      : text_(std::move(text)), step_(step), name_(std::move(name)) {}
+      : source_(source_of_string(std::move(text), std::move(name))), step_(step) {}
   Result<std::size_t> read(std::span<char> buffer) override {
-    const std::size_t n = std::min({buffer.size(), step_, text_.size() - pos_});
-    std::copy_n(text_.data() + pos_, n, buffer.data());
-    pos_ += n;
-    return n;
+    return source_->read(buffer.first(std::min(buffer.size(), step_)));
   }
-  const std::string& name() const override { return name_; }
-  std::uint64_t bytes_read() const override { return pos_; }
+  const std::string& name() const override { return source_->name(); }
+  std::uint64_t bytes_read() const override { return source_->bytes_read(); }
 
  private:
-  std::string text_;
+  std::unique_ptr<ByteSource> source_;
   std::size_t step_;
-  std::string name_;
-  std::size_t pos_ = 0;
 };
 
 }  // namespace munia::table
