@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <functional>
 #include <string>
@@ -216,6 +217,53 @@ void bench_attention(const Options& options, const Kernels& kernels, std::int64_
       static_cast<double>(n_keys * kDim * 8) / timing.median / 1e9);
 }
 
+/// One token's attention in a model of 24 layers and 16 KV heads of 64, beside plain reading of the
+/// same memory: each page of keys and values lies far from the next, and no cache holds them.
+void bench_attention_of_reply(const Options& options, const Kernels& kernels, std::int64_t n_keys) {
+  constexpr std::int64_t kDim = 64;
+  constexpr std::int64_t kParts = 24 * 16;
+  constexpr std::int64_t kPartFloats = 2 * kPageTokens * kDim;
+  const std::vector<float> page = random_floats(kParts * kPartFloats, 3);
+  std::vector<AlignedBuffer> cache;
+  std::vector<const float*> pages;
+  for (std::int64_t i = 0; i < n_keys; i += kPageTokens) {
+    cache.emplace_back(page.size() * sizeof(float));
+    std::memcpy(cache.back().data(), page.data(), page.size() * sizeof(float));
+    pages.push_back(cache.back().as<float>());
+  }
+  const std::vector<float> q = random_floats(kDim, 4);
+  std::vector<AlignedBuffer> scratch;
+  for (int i = 0; i < options.n_threads; ++i) {
+    scratch.emplace_back(kernels.attention_scratch_bytes(1, 1, kDim, n_keys));
+  }
+  const Timing timing = measure(options, [&](int thread) {
+    float out[kDim];
+    AttentionArgs args;
+    args.q = q.data();
+    args.out = out;
+    args.n_tokens = 1;
+    args.head_dim = kDim;
+    args.pos_begin = n_keys - 1;
+    args.pages = pages.data();
+    args.scale = 0.125F;
+    for (std::int64_t part = kParts * thread / options.n_threads;
+         part < kParts * (thread + 1) / options.n_threads; ++part) {
+      args.page_offset = part * kPartFloats;
+      kernels.attention(args, scratch[static_cast<std::size_t>(thread)].data());
+    }
+  });
+  const Timing reading = measure(options, [&](int thread) {
+    for (auto i = static_cast<std::size_t>(thread); i < cache.size();
+         i += static_cast<std::size_t>(options.n_threads)) {
+      read_probe(cache[i].data(), cache[i].size_bytes());
+    }
+  });
+  const auto bytes = static_cast<double>(cache.size() * page.size() * sizeof(float));
+  std::printf("%-7s attention of a reply at %5lld: %6.2f GB/s, %5.1f%% of reading the same\n",
+              kernels.name, static_cast<long long>(n_keys), bytes / timing.median / 1e9,
+              percent(reading.median, timing.median));
+}
+
 void bench_small(const Options& options, const Kernels& kernels) {
   constexpr std::int64_t kRows = 64;
   constexpr std::int64_t kDim = 1024;
@@ -290,6 +338,7 @@ int run(const Options& options) {
     bench_attention(options, *kernels, 1, 8191, 7, limits);
     bench_attention(options, *kernels, 512, 0, 1, limits);
     bench_attention(options, *kernels, 512, 0, 7, limits);
+    bench_attention_of_reply(options, *kernels, 2048);
     bench_small(options, *kernels);
   }
   return 0;
