@@ -300,6 +300,7 @@ def test_resume_refuses_another_run(munia, tmp_path):
     assert "another task" in munia.fails(2, *resume)
     task.write_text(written, encoding="utf-8")
     assert "another set of options" in munia.fails(2, *resume, "--prefix", "x_")
+    assert "another set of options" in munia.fails(2, *resume, "--weights", "int8")
     assert "another model" in munia.fails(2, *resume, "--model", QWEN.parent / "llama-tied-q4_1.gguf",
                                           model=False)
     source.write_bytes(source.read_bytes() + b"1,more\r\n")

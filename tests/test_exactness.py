@@ -199,12 +199,14 @@ def test_real_scores(name, say):
     say(f"{name}: label scores differ from float64 by at most {worst:.2g} nats")
 
 
-@pytest.mark.parametrize("n_rows", [200, pytest.param(800, marks=pytest.mark.long)])
-def test_shop_sentiment(n_rows, say):
-    """Prompt A on labelled shop reviews: the reference's labels on 99.5% of the rows."""
+@pytest.mark.parametrize("reviews, n_rows", [
+    ("shop", 200), *(pytest.param(name, 800, marks=pytest.mark.long) for name in ("shop", "waimai", "hotel"))])
+def test_sentiment_of_reviews(reviews, n_rows, say):
+    """Prompt A on labelled reviews: the reference's labels on 99.5% of the rows."""
     name = "qwen2.5-coder-0.5b"
-    model, golden = munia.real_model(name), munia.real_golden(name, "shop")
-    path = Path(os.environ.get("MUNIA_TEST_SHARED") or munia.ROOT.parent / "shared") / "data" / "shop-dev.csv"
+    model, golden = munia.real_model(name), munia.real_golden(name, reviews)
+    shared = Path(os.environ.get("MUNIA_TEST_SHARED") or munia.ROOT.parent / "shared")
+    path = shared / "data" / f"{reviews}-dev.csv"
     if not path.exists():
         pytest.skip(f"{path} is absent")
     assert hashlib.sha256(path.read_bytes()).hexdigest() == golden["file_sha256"]
@@ -219,7 +221,7 @@ def test_shop_sentiment(n_rows, say):
     n_equal = sum(a == b[0] for a, b in zip(ours, expected, strict=True))
     n_right = sum(labels[a] == row["label"] for a, row in zip(ours, rows, strict=True))
     low, high = wilson_interval(n_right, n_rows)
-    say(f"shop: {n_equal} of {n_rows} labels equal the reference's; accuracy "
+    say(f"{reviews}: {n_equal} of {n_rows} labels equal the reference's; accuracy "
         f"{n_right / n_rows:.3f}, 95% interval {low:.3f} to {high:.3f}")
     assert n_equal >= 0.995 * n_rows
     for a, b in zip(results, expected, strict=True):

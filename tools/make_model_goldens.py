@@ -2,9 +2,9 @@
 the float64 forward make of it. Heavy: run it once, on an idle machine.
 
     python tools/make_model_goldens.py MODEL.gguf tests/goldens/NAME [--parts logits,greedy,scores]
-    python tools/make_model_goldens.py MODEL.gguf tests/goldens/NAME --parts shop --shop shop-dev.csv
+    python tools/make_model_goldens.py MODEL.gguf tests/goldens/NAME --parts reviews --reviews *-dev.csv
 
-Writes logits.json, greedy.json, scores.json and shop.json (a label and two log-probs per row number,
+Writes logits.json, greedy.json, scores.json and NAME.json (a label and two log-probs per row number,
 never the rows' texts). Each names the versions and the model file's sha256.
 """
 
@@ -175,7 +175,7 @@ def make_scores(r):
     return {"cases": out}
 
 
-def make_shop(r, path):
+def make_reviews(r, path):
     """Sentiment by prompt A of every row; the part of the prompt that all rows share runs once."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -192,12 +192,16 @@ def make_shop(r, path):
         out.append([int(np.argmax(logprobs)), *numbers(logprobs, 8)])
         n_right += LABELS_2[out[-1][0]] == row["label"]
         if (i + 1) % 100 == 0:
-            print(f"shop: {i + 1} rows, accuracy {n_right / (i + 1):.4f}", flush=True)
+            print(f"{path.stem}: {i + 1} rows, accuracy {n_right / (i + 1):.4f}", flush=True)
     close = sum(abs(a - b) < 0.01 for _, a, b in out)
-    print(f"shop: accuracy {n_right / len(rows):.4f}; {close} rows with less than 0.01 nats between", flush=True)
+    print(f"{path.stem}: accuracy {n_right / len(rows):.4f}; {close} rows with less than 0.01 nats between", flush=True)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {"file_sha256": digest, "labels": LABELS_2, "n_right": n_right, "n_shared_tokens": n_shared,
             "columns": ["index of the label", "log p of label 0", "log p of label 1"], "rows": out}
+
+
+def write(path, r, content):
+    path.write_text(json.dumps({**r.about, **content}, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main():
@@ -205,7 +209,8 @@ def main():
     parser.add_argument("model", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--parts", default="logits,greedy,scores")
-    parser.add_argument("--shop", type=Path, help="CSV with the columns label and review")
+    parser.add_argument("--reviews", type=Path, nargs="+", default=[],
+                        help="CSV files NAME-dev.csv with the columns label and review: NAME.json each")
     parser.add_argument("--threads", type=int, default=1)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -214,10 +219,12 @@ def main():
     if not {"logits", "scores"} & set(args.parts.split(",")):
         r.weights = None  # gigabytes that only the float64 forward reads
     for part in args.parts.split(","):
-        make = {"logits": make_logits, "greedy": make_greedy, "scores": make_scores,
-                "shop": lambda r: make_shop(r, args.shop)}[part]
-        text = json.dumps({**r.about, **make(r)}, ensure_ascii=False)
-        (args.out / f"{part}.json").write_text(text + "\n", encoding="utf-8")
+        if part == "reviews":
+            for path in args.reviews:
+                write(args.out / f"{path.stem.removesuffix('-dev')}.json", r, make_reviews(r, path))
+            continue
+        make = {"logits": make_logits, "greedy": make_greedy, "scores": make_scores}[part]
+        write(args.out / f"{part}.json", r, make(r))
 
 
 if __name__ == "__main__":

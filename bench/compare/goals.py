@@ -120,6 +120,22 @@ def verdicts(raw):
         (r.median("munia exact", "share decode"), "`munia bench`"))
     add("decode", "exact decode, greedy / best FP32 peer", "exact 解码，贪心 / 最好的 FP32 同类", 2.7, 3.2,
         r.against_best("munia exact", "decode", "shape", FP32))
+    for mode, decode_goal in (("int8", 2.0), ("int4", 1.9)):
+        add(f"{mode}_decode", f"{mode} decode / best {mode} peer", f"{mode} 解码 / 最好的 {mode} 同类",
+            decode_goal, 2.5, r.against_best(f"munia {mode}", "decode", "shape", (mode,)))
+        add(f"{mode}_share", f"{mode} decode, share of the measured bandwidth",
+            f"{mode} 解码，占实测带宽的比例", 0.85, None,
+            (r.median(f"munia {mode}", "share decode"), "`munia bench`"))
+        if has_amx:
+            add(f"{mode}_prefill_amx", f"{mode} prefill 512 (AMX) / best {mode} peer",
+                f"{mode} 预填充 512（AMX）/ 最好的 {mode} 同类", 1.3, 1.8,
+                r.against_best(f"munia {mode}", "prefill 512", "shape", (mode,)))
+        ours = f"munia {mode}, avx512" if has_amx else f"munia {mode}"
+        peers = {"int8": ("llama.cpp Q8_0",), "int4": ("llama.cpp Q4_0", "llama.cpp Q4_K_M")}[mode]
+        ratios = [(r.times_better(ours, peer, "prefill 512"), peer) for peer in peers]
+        add(f"{mode}_prefill", f"{mode} prefill 512 (no AMX) / llama.cpp",
+            f"{mode} 预填充 512（无 AMX）/ llama.cpp", 2.5, None,
+            min((pair for pair in ratios if pair[0] is not None), default=(None, "llama.cpp")))
     for metric, goal, stretch, zh in (("decode", 2.0, 3.0, "解码"), ("prefill 512", 3.0, 6.0, "预填充 512")):
         add(f"real_{metric.split()[0]}", f"the real Q4_K_M file, {metric} / llama.cpp",
             f"真实的 Q4_K_M 文件，{zh} / llama.cpp", goal, stretch,

@@ -96,6 +96,10 @@ def _speed_configs():
     yield Config("munia exact, avx512", "munia", "shape", "shape", "float32", options={"isa": "avx512"},
                  jobs=speed_and_sampled, needs_amx=True)
     yield Config("munia exact, avx2", "munia", "shape", "shape", "float32", options={"isa": "avx2"})
+    for mode in ("int8", "int4"):
+        yield lossy(f"munia {mode}", "munia", "shape", "shape", mode, weights=mode)
+        yield Config(f"munia {mode}, avx512", "munia", "shape", "shape", mode, False,
+                     {"weights": mode, "isa": "avx512"}, needs_amx=True)
     yield Config("transformers float32", "transformers", "shape", "shape", "float32",
                  options={"dtype": "float32"})
     yield lossy("transformers bfloat16", "transformers", "shape", "shape", "bfloat16", dtype="bfloat16")
@@ -132,6 +136,9 @@ def _end_to_end_configs():
                  jobs=("predict", "emotion", "bulk"))
     yield Config("munia predict, avx512", "munia", "e2e", "real-gguf", "float32",
                  options={"isa": "avx512"}, jobs=("predict", "emotion", "bulk"), needs_amx=True)
+    for mode in ("int8", "int4"):
+        yield Config(f"munia predict, {mode}", "munia", "e2e", "real-gguf", mode, False,
+                     {"weights": mode}, jobs=("predict", "emotion", "bulk"))
     yield Config("article's script", "transformers", "e2e", "real", "float32",
                  options={"dtype": "float32"}, jobs=("predict", "emotion", "bulk"))
     yield Config("two models (BERT-base + Qwen)", "transformers", "e2e", "real", "float32",

@@ -27,8 +27,10 @@ struct LoadOptions {
                                      ///< layer: the same tokens, sooner; false spares its memory
   std::int64_t max_sequences = 16;   ///< requests computed at the same time
   std::size_t max_kv_bytes = 0;      ///< 0: enough for max_sequences of a whole context
-  bool map_packed = false;           ///< a packed .munia file: map it instead of copying it
-  bool verify = false;               ///< compare the checksums of a packed file first
+  /// "exact", "int8" or "int4"; empty: exact, or what a packed file holds.
+  std::string weights;
+  bool map_packed = false;  ///< a packed .munia file: map it instead of copying it
+  bool verify = false;      ///< compare the checksums of a packed file first
   /// Kept of prompts and replies for later ones that begin so, within max_kv_bytes. Nothing: as
   /// much as one whole context; 0: none.
   std::optional<std::size_t> prefix_cache_bytes = std::nullopt;

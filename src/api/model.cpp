@@ -141,6 +141,13 @@ Model::Model(const std::string& path, const LoadOptions& options)
     bundle_options.isa = options.isa;
     bundle_options.context = options.context;
     bundle_options.head = options.screen_head ? model::HeadMode::kAuto : model::HeadMode::kFull;
+    if (!options.weights.empty()) {
+      bundle_options.weights = model::weight_mode_named(options.weights);
+      if (!bundle_options.weights) {
+        throw ModelLoadError("there are no weights \"" + options.weights +
+                             "\"; known are exact, int8 and int4");
+      }
+    }
     bundle_options.load = options.map_packed ? model::LoadWay::kMap : model::LoadWay::kCopy;
     bundle_options.verify = options.verify;
     state_->bundle = engine::load_bundle(path, bundle_options, *pool);

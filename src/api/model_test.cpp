@@ -93,10 +93,23 @@ TEST_F(ApiTest, CancelEndsAGeneration) {
   EXPECT_EQ(model_->generate(kText, one_token).usage.completion_tokens, 1);
 }
 
+TEST_F(ApiTest, WeightsInSmallerFormsAreNearTheExactOnes) {
+  const std::vector<float> exact = model_->logits(model_->tokenize(kText));
+  for (const char* weights : {"exact", "int8", "int4"}) {
+    LoadOptions options;
+    options.weights = weights;
+    const std::vector<float> found = Model(kModel, options).logits(model_->tokenize(kText));
+    EXPECT_EQ(found == exact, std::string(weights) == "exact") << weights;
+  }
+}
+
 TEST_F(ApiTest, ErrorsHaveTheirTypes) {
   EXPECT_THROW(Model(kModel + "-none"), ModelLoadError);
   LoadOptions options;
   options.isa = "mmx";
+  EXPECT_THROW(Model(kModel, options), ModelLoadError);
+  options = {};
+  options.weights = "int2";
   EXPECT_THROW(Model(kModel, options), ModelLoadError);
   options = {};
   options.threads = -1;

@@ -65,8 +65,11 @@ class Ladder {
     std::shared_ptr<const engine::ModelBundle> bundle = run_.session.bundle;
     auto pool = std::make_unique<ThreadPool>(pool_options(run_.context, threads));
     if (!step.warm) {  // cold: nothing of this copy of the weights has been computed with
-      bundle = engine::load_bundle(
-          bundle->path, {run_.context.settings.isa(), run_.context.settings.context()}, *pool);
+      bundle = engine::load_bundle(bundle->path,
+                                   {.isa = run_.context.settings.isa(),
+                                    .context = run_.context.settings.context(),
+                                    .weights = bundle->model->weights().mode},
+                                   *pool);
       timed.load_s = bundle->load_seconds;
     }
     engine::Engine engine(bundle, std::move(pool), options);

@@ -209,6 +209,7 @@ ResumableOutput::Identity identity_of(const Context& context, const FilePlan& pl
       .value(plan.options.rejects.empty() ? "" : fs::absolute(plan.options.rejects).string())
       .value(context.settings.encoding() == Encoding::kGb18030)
       .value(context.settings.value("context").text)
+      .value(context.settings.value("weights").text)
       .end_array();
   return {{"input", is_file ? hash_or_fail(plan.input) : ""},
           {"task", task_hash(plan.task)},

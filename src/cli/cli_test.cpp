@@ -125,7 +125,7 @@ TEST(SettingsTest, BadValuesFail) {
                                                                      {"context", "-1"},
                                                                      {"max_memory", "2Q"},
                                                                      {"prefix_cache", "on"},
-                                                                     {"weights", "int4"},
+                                                                     {"weights", "int2"},
                                                                      {"kv_cache", "maybe"},
                                                                      {"encoding", "big5"},
                                                                      {"lang", "fr"},
@@ -273,7 +273,7 @@ TEST(MachineLimitsTest, AreMeasured) {
 TEST(SelfTest, EveryRungEqualsScalar) {
   for (const KernelCheck& check : check_kernels()) {
     EXPECT_TRUE(check.failed.empty()) << check.rung;
-    EXPECT_EQ(check.n_types, 11);
+    EXPECT_EQ(check.n_types, 13);
   }
 }
 

@@ -1,7 +1,9 @@
-// munia pack: writes a model as one packed .munia file, which loads without packing or parsing.
+// munia pack and munia quantize: write a model as one packed .munia file, which loads without
+// packing or parsing; with the weights as they are, or as integers.
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/clock.h"
@@ -43,8 +45,8 @@ class Progress {
 void check_output(const Context& context, const PackFlags& flags) {
   const Lang& lang = context.lang;
   if (flags.output.empty()) {
-    fail(ExitStatus::kUsage,
-         lang.pick("pack needs -o FILE.munia, the file to write", "pack 需要 -o FILE.munia"));
+    fail(ExitStatus::kUsage, lang.pick("-o FILE.munia is missing: the file to write",
+                                       "缺少 -o FILE.munia：要写的文件"));
   }
   if (fs::path(flags.output).extension() != ".munia") {
     fail(ExitStatus::kUsage, lang.tr("-o {}: the name of a packed file must end in .munia",
@@ -62,12 +64,15 @@ void check_output(const Context& context, const PackFlags& flags) {
   }
 }
 
-ExitStatus run_pack(const Context& context, const PackFlags& flags) {
+/// `asked`: the form of the weights; none: as --weights says.
+ExitStatus run_pack(const Context& context, const PackFlags& flags,
+                    std::optional<model::WeightMode> asked) {
   check_output(context, flags);
   const std::string source = find_model_path(context, context.settings.model());
   const Threads threads = choose_threads(context, source);
   ThreadPool pool(pool_options(context, threads));
-  const auto bundle = engine::load_bundle(source, bundle_options(context, 0), pool);
+  const auto bundle =
+      engine::load_bundle(source, bundle_options(context, 0, {.weights = asked}), pool);
 
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   context.interrupts->on_interrupt([stopped] { *stopped = true; });
@@ -96,7 +101,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags) {
         .field("size_bytes", *size)
         .field("model", bundle->name)
         .field("source", source)
-        .field("weights", "exact")
+        .field("weights", weight_mode_name(weights.mode))
         .field("weight_types", weights.types)
         .field("weight_bytes", weights.size_bytes)
         .field("layout", kernels::kPackedLayout)
@@ -114,6 +119,11 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags) {
   return ExitStatus::kDone;
 }
 
+void describe_output(CommandSpec& spec, PackFlags& flags) {
+  spec.option("-o,--output", flags.output, "FILE.munia", "the file to write", "要写的文件");
+  spec.flag("--force", flags.force, "replace the file if it exists", "文件已存在时覆盖");
+}
+
 }  // namespace
 
 void add_pack(CommandLine& line, Context& context) {
@@ -121,9 +131,28 @@ void add_pack(CommandLine& line, Context& context) {
       line.command("pack", "write the model as one packed .munia file, which loads at once",
                    "把模型写成一个打包的 .munia 文件，可立即加载");
   const auto flags = std::make_shared<PackFlags>();
-  spec.option("-o,--output", flags->output, "FILE.munia", "the file to write", "要写的文件");
-  spec.flag("--force", flags->force, "replace the file if it exists", "文件已存在时覆盖");
-  spec.run([&context, flags] { return run_pack(context, *flags); });
+  describe_output(spec, *flags);
+  spec.run([&context, flags] { return run_pack(context, *flags, std::nullopt); });
+}
+
+void add_quantize(CommandLine& line, Context& context) {
+  CommandSpec& spec =
+      line.command("quantize", "write the model with 8- or 4-bit weights as one packed .munia file",
+                   "把模型的权重量化为 8 位或 4 位，写成一个打包的 .munia 文件");
+  const auto flags = std::make_shared<PackFlags>();
+  describe_output(spec, *flags);
+  spec.run([&context, flags] {
+    // Without a word the safer of both.
+    const bool is_said = context.settings.value("weights").origin != Origin::kDefault;
+    const auto mode = is_said ? model::weight_mode_named(context.settings.value("weights").text)
+                              : model::WeightMode::kInt8;
+    if (mode == model::WeightMode::kExact) {
+      fail(ExitStatus::kUsage,
+           context.lang.pick("quantize makes int8 or int4 weights; `munia pack` writes exact ones",
+                             "quantize 生成 int8 或 int4 权重；exact 权重请用 `munia pack`"));
+    }
+    return run_pack(context, *flags, mode);
+  });
 }
 
 }  // namespace munia::cli

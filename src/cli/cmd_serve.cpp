@@ -156,8 +156,9 @@ void load_model(const Context& context, std::optional<Session>& session, server:
                 server::Log& log) {
   session = open_session(context);
   const model::Model& model = *session->bundle->model;
-  service.metrics().set_model({session->bundle->name, "exact", model.kernels().name,
-                               session->threads.n, context.settings.max_memory().value_or(0)});
+  service.metrics().set_model(
+      {session->bundle->name, std::string(weight_mode_name(model.weights().mode)),
+       model.kernels().name, session->threads.n, context.settings.max_memory().value_or(0)});
   server::LoadedModel loaded;
   loaded.bundle = session->bundle;
   loaded.engine = session->engine.get();

@@ -23,6 +23,7 @@ void add_fit(CommandLine& line, Context& context);
 void add_doctor(CommandLine& line, Context& context);
 void add_config(CommandLine& line, Context& context);
 void add_pack(CommandLine& line, Context& context);
+void add_quantize(CommandLine& line, Context& context);
 void add_pull(CommandLine& line, Context& context);
 void add_models(CommandLine& line, Context& context);
 void add_rm(CommandLine& line, Context& context);

@@ -48,6 +48,7 @@ std::string run_json(const EvalRun& run) {
   } else {
     writer.null();
   }
+  if (run.perplexity > 0) writer.field("perplexity", run.perplexity);
   writer.key("labels").begin_array();
   for (const std::string& label : run.labels) writer.value(label);
   writer.end_array().key("confusion").begin_array();
@@ -81,11 +82,12 @@ std::string run_json(const EvalRun& run) {
 
 report::Table summary_table(const Lang& lang, const std::vector<EvalRun>& runs) {
   report::Table table;
-  table.columns = {lang.pick("run", "运行"),      lang.pick("rows", "行数"),
-                   lang.pick("rejected", "被拒"), lang.pick("accuracy", "准确率"),
-                   lang.pick("95%", "95% 区间"),  lang.pick("macro-F1", "宏平均 F1"),
-                   lang.pick("95%", "95% 区间"),  lang.pick("calibration error", "校准误差"),
-                   lang.pick("rows/s", "行/秒"),  lang.pick("peak memory", "峰值内存")};
+  table.columns = {lang.pick("run", "运行"),         lang.pick("rows", "行数"),
+                   lang.pick("rejected", "被拒"),    lang.pick("accuracy", "准确率"),
+                   lang.pick("95%", "95% 区间"),     lang.pick("macro-F1", "宏平均 F1"),
+                   lang.pick("95%", "95% 区间"),     lang.pick("calibration error", "校准误差"),
+                   lang.pick("rows/s", "行/秒"),     lang.pick("peak memory", "峰值内存"),
+                   lang.pick("perplexity", "困惑度")};
   for (const EvalRun& run : runs) {
     const tasks::Evaluation& e = run.evaluation;
     table.rows.push_back({run.name, std::to_string(e.n_rows()), std::to_string(run.n_rejected),
@@ -93,7 +95,8 @@ report::Table summary_table(const Lang& lang, const std::vector<EvalRun>& runs) 
                           percent(e.macro_f1()), interval_text(e.macro_f1_interval()),
                           e.has_confidence() ? fmt::format("{:.4f}", e.calibration_error()) : "–",
                           fmt::format("{:.1f}", rows_per_second(run)),
-                          run.peak_memory_bytes > 0 ? show_bytes(run.peak_memory_bytes) : "–"});
+                          run.peak_memory_bytes > 0 ? show_bytes(run.peak_memory_bytes) : "–",
+                          run.perplexity > 0 ? fmt::format("{:.3f}", run.perplexity) : "–"});
   }
   return table;
 }
@@ -198,10 +201,15 @@ report::Table different_rows(const Lang& lang, const EvalRun& first, const EvalR
   return table;
 }
 
+double agreement(const EvalComparison& comparison, std::size_t n_rows) {
+  if (n_rows == 0) return 1;
+  return 1 - static_cast<double>(comparison.different.size()) / static_cast<double>(n_rows);
+}
+
 std::string comparison_sentence(const Lang& lang, const EvalRun& first, const EvalRun& second,
                                 const EvalComparison& comparison, std::size_t n_rows) {
   const tasks::Interval interval = comparison.paired.interval();
-  return lang.tr(
+  std::string text = lang.tr(
       "{} of {} rows differ between {} and {}; accuracy {:+.2f} points (95%: {:+.2f} to {:+.2f}): "
       "right only in the first {}, only in the second {}",
       "{} / {} 行不同：{} 与 {}；准确率相差 {:+.2f} 个百分点（95% 区间 {:+.2f} 至 "
@@ -210,6 +218,11 @@ std::string comparison_sentence(const Lang& lang, const EvalRun& first, const Ev
       comparison.different.size(), n_rows, first.name, second.name,
       100 * comparison.paired.difference(), 100 * interval.low, 100 * interval.high,
       comparison.paired.only_first_right, comparison.paired.only_second_right);
+  if (comparison.divergence) {
+    text += lang.tr("; divergence of the probabilities {:.5f} nats", "；概率的 KL 散度 {:.5f} 奈特",
+                    *comparison.divergence);
+  }
+  return text;
 }
 
 }  // namespace
@@ -235,6 +248,9 @@ void print_run(const Context& context, const EvalRun& run) {
   }
   if (run.peak_memory_bytes > 0) {
     text += lang.tr(", peak memory {}", "，峰值内存 {}", show_bytes(run.peak_memory_bytes));
+  }
+  if (run.perplexity > 0) {
+    text += lang.tr(", perplexity {:.3f}", "，困惑度 {:.3f}", run.perplexity);
   }
   context.out->line(text);
   std::string head = lang.pick("wanted \\ found", "标注 \\ 预测");
@@ -279,15 +295,23 @@ void print_comparison(const Context& context, const EvalRun& first, const EvalRu
       .field("rows", rows.size())
       .field("first", first.name)
       .field("second", second.name)
+      .field("agreement", agreement(comparison, rows.size()))
       .field("only_first_right", comparison.paired.only_first_right)
       .field("only_second_right", comparison.paired.only_second_right)
       .field("accuracy_difference", comparison.paired.difference());
   write_interval(writer, "difference_interval_95", comparison.paired.interval());
+  writer.key("divergence");
+  if (comparison.divergence) {
+    writer.value(*comparison.divergence);
+  } else {
+    writer.null();
+  }
   context.out->line(writer.end_object().text());
 }
 
 std::string eval_page(const Context& context, const std::string& subject,
-                      const std::vector<EvalRun>& runs, const EvalComparison* comparison,
+                      const std::vector<EvalRun>& runs,
+                      const std::vector<EvalComparison>& comparisons,
                       const std::vector<LabelledRow>& rows) {
   const Lang& lang = context.lang;
   report::HtmlPage page(lang.zh() ? "zh-CN" : "en",
@@ -300,10 +324,11 @@ std::string eval_page(const Context& context, const std::string& subject,
                 "区间：准确率用 Wilson 法，宏平均 F1 "
                 "对行做自助重采样。校准误差：十个置信度区间内置信度与准确率之差的"
                 "加权平均。"));
-  if (comparison != nullptr) {
-    page.heading(lang.pick("Comparison", "比较"));
-    page.paragraph(comparison_sentence(lang, runs[0], runs[1], *comparison, rows.size()));
-    page.table(different_rows(lang, runs[0], runs[1], *comparison, rows));
+  for (const EvalComparison& comparison : comparisons) {
+    const EvalRun& second = runs[comparison.second];
+    page.heading(lang.tr("Comparison: {}", "比较：{}", second.name));
+    page.paragraph(comparison_sentence(lang, runs[0], second, comparison, rows.size()));
+    page.table(different_rows(lang, runs[0], second, comparison, rows));
   }
   for (const EvalRun& run : runs) {
     page.heading(run.name);

@@ -62,6 +62,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_doctor(line, context);
   add_config(line, context);
   add_pack(line, context);
+  add_quantize(line, context);
   add_pull(line, context);
   add_models(line, context);
   add_rm(line, context);

@@ -12,10 +12,10 @@ namespace {
 
 using kernels::WeightType;
 
-constexpr WeightType kTypes[] = {WeightType::kF32,  WeightType::kF16,  WeightType::kBf16,
-                                 WeightType::kQ4_0, WeightType::kQ4_1, WeightType::kQ5_0,
-                                 WeightType::kQ5_1, WeightType::kQ8_0, WeightType::kQ4K,
-                                 WeightType::kQ5K,  WeightType::kQ6K};
+constexpr WeightType kTypes[] = {
+    WeightType::kF32,  WeightType::kF16,  WeightType::kBf16, WeightType::kQ4_0, WeightType::kQ4_1,
+    WeightType::kQ5_0, WeightType::kQ5_1, WeightType::kQ8_0, WeightType::kQ4K,  WeightType::kQ5K,
+    WeightType::kQ6K,  WeightType::kInt8, WeightType::kInt4};
 constexpr std::int64_t kOutputs = 40;  // not a multiple of a panel
 constexpr std::int64_t kInputs = 512;  // two blocks of additions
 constexpr std::int64_t kRows = 5;

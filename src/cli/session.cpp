@@ -74,6 +74,14 @@ std::uint64_t weight_file_bytes(const std::string& path) {
   return total;
 }
 
+/// --weights, or nothing where nobody said it: then a packed file's own are taken.
+std::optional<model::WeightMode> weights_of(const Context& context, const SessionNeeds& needs) {
+  if (needs.weights) return needs.weights;
+  const Settings::Value& weights = context.settings.value("weights");
+  if (weights.origin == Origin::kDefault) return std::nullopt;
+  return model::weight_mode_named(weights.text);
+}
+
 /// --head. The copy for screening is left out where nothing is greedy, and where --max-memory
 /// hardly holds the weights.
 model::HeadMode head_mode(const Context& context, std::uint64_t file_bytes, bool greedy) {
@@ -147,8 +155,14 @@ std::shared_ptr<const engine::ModelBundle> load(const std::string& path,
 engine::BundleOptions bundle_options(const Context& context, std::uint64_t file_bytes,
                                      const SessionNeeds& needs) {
   const Settings& settings = context.settings;
-  return {settings.isa(), settings.context(), head_mode(context, file_bytes, needs.greedy),
-          settings.load_mapped() ? model::LoadWay::kMap : model::LoadWay::kCopy, settings.verify()};
+  engine::BundleOptions options;
+  options.isa = settings.isa();
+  options.context = settings.context();
+  options.head = head_mode(context, file_bytes, needs.greedy);
+  options.weights = weights_of(context, needs);
+  options.load = settings.load_mapped() ? model::LoadWay::kMap : model::LoadWay::kCopy;
+  options.verify = settings.verify();
+  return options;
 }
 
 std::string show_bytes(std::uint64_t bytes) {
@@ -258,7 +272,9 @@ Session open_session(const Context& context, const std::string& model, const Ses
   session.threads = choose_threads(context, path);
   const std::optional<std::uint64_t> limit = context.settings.max_memory();
   const std::uint64_t file_bytes = weight_file_bytes(path);
-  if (limit && file_bytes > *limit) {
+  const bool as_stored =
+      weights_of(context, needs).value_or(model::WeightMode::kExact) == model::WeightMode::kExact;
+  if (limit && as_stored && file_bytes > *limit) {
     fail(ExitStatus::kCannotLoad,
          context.lang.tr("--max-memory {} is too small: the weights of {} alone take {}",
                          "--max-memory {} 太小：{} 的权重就有 {}", show_bytes(*limit), path,

@@ -32,6 +32,7 @@ struct SessionNeeds {
   std::int64_t context = 0;         // positions, as far as the model has them
   std::int64_t max_sequences = 16;  // computed at the same time
   bool greedy = true;               // false: no step takes the argmax of all logits
+  std::optional<model::WeightMode> weights = std::nullopt;  // in place of --weights
 };
 
 struct Session {

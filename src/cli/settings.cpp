@@ -55,8 +55,12 @@ constexpr SettingInfo kSettings[] = {
      "greedy decoding: read the whole output layer, or screen it with an 8-bit copy (same tokens, "
      "more memory; auto: where it pays)",
      "贪心解码：读取整个输出层，或先用 8 位副本筛选（结果相同，占用更多内存；auto：有利时使用）"},
-    {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact", "arithmetic of the weights",
-     "权重的计算方式"},
+    {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact|int8|int4",
+     "numbers to compute with: the file's own with float32 accuracy, or 8- or 4-bit integers made "
+     "from them, faster and smaller (not said: exact, or what a packed file holds)",
+     "用什么数计算：exact 为文件中的数值、float32 精度；int8、int4 为由其得到的 8 位或 4 "
+     "位整数，更快更小"
+     "（不指定：exact，或打包文件中的形式）"},
     {"isa", "--isa", "MUNIA_ISA", "auto", "NAME",
      "instruction set to use: see `munia doctor` (auto: the best)",
      "使用的指令集：见 `munia doctor`（auto：最好的）"},
@@ -260,14 +264,7 @@ void Settings::check(Lang lang) const {
                    "应当是 auto、off 或字节数，例如 200M"),
            lang);
   }
-  const std::string& weights = value("weights").text;
-  if (weights == "int8" || weights == "int4") {
-    reject("weights",
-           lang.tr("not available yet; this version computes with exact weights only",
-                   "尚未提供；当前版本只支持 exact 权重"),
-           lang);
-  }
-  one_of("weights", {"exact"});
+  one_of("weights", {"exact", "int8", "int4"});
   if (model().empty()) reject("model", lang.tr("names no model", "没有给出模型"), lang);
 }
 

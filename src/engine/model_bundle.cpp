@@ -159,6 +159,7 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
   model_options.kernels = kernels::select_kernels(options.isa);
   model_options.context = options.context;
   model_options.head = options.head;
+  model_options.weights = options.weights;
   if (model_options.kernels == nullptr) {
     std::string known;
     const kernels::KernelList list = kernels::available_kernels();
@@ -214,7 +215,9 @@ std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path) {
 Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& path,
                                   const std::string& producer,
                                   const files::MuniaFileWriter::Callbacks& callbacks) {
-  files::MuniaFileWriter writer({std::string(kernels::kPackedLayout), "exact", producer});
+  files::MuniaFileWriter writer({std::string(kernels::kPackedLayout),
+                                 std::string(weight_mode_name(bundle.model->weights().mode)),
+                                 producer});
   model::ModelConfig config = bundle.model->config();
   config.eos_ids = bundle.eos_ids;  // with those that only the source's other parts tell
   writer.add_bytes("config", model::config_to_packed(config));

@@ -21,6 +21,8 @@ struct BundleOptions {
   std::string isa;           // rung by name; empty: the best
   std::int64_t context = 0;  // 0: the model's own, at most 4,096
   model::HeadMode head = model::HeadMode::kAuto;
+  std::optional<model::WeightMode> weights =
+      std::nullopt;                             // none: exact, or what a packed file holds
   model::LoadWay load = model::LoadWay::kCopy;  // of a packed file
   bool verify = false;  // compare the sums of a packed file's matrices first
 };

@@ -113,10 +113,6 @@ Status MuniaFile::read_header(std::string_view layout) {
                                               quoted(layout) +
                                               "; pack the model again with this munia"};
   }
-  if (weights_ != "exact") {
-    return Error{ErrorCode::kUnsupported, name_ + ": it holds " + quoted(weights_) +
-                                              " weights; this munia computes with \"exact\" ones"};
-  }
   return read_parts(table.take(table.n_left()));
 }
 

@@ -9,8 +9,8 @@
 //   16  8   bytes of the header, from 0 to the end of the table of parts
 //   24  8   bytes of the whole file
 //   32  32  SHA-256 of the header without these 32 bytes; always verified
-//   64      text layout, text weights ("exact"), text producer, u32 number of parts, then each
-//   part:
+//   64      text layout, text weights (model/weight_mode.h), text producer, u32 number of parts,
+//           then each part:
 //           text name, u8 kind, text type, i64 n_rows, i64 n_cols, u64 offset, u64 size_bytes,
 //           32 bytes SHA-256
 //   then the parts in order of their offsets, matrices at multiples of 4 KiB, others of 64 bytes.
@@ -83,6 +83,8 @@ class MuniaFile {
   /// Reads part of the file into memory without mapping its pages; out of the same file even when
   /// another has taken its name since.
   Status read(std::uint64_t offset, std::span<std::byte> out) const;
+  /// Tells the system that `part`, bytes of this file, will not be read again.
+  void drop(std::span<const std::byte> part) const { file_.drop(part); }
   /// Tells the system that all matrices will be wanted soon.
   void read_ahead() const;
   /// Compares the SHA-256 of one part; the Error names file and part.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/packed_format.h"
 #include "kernels/rungs.h"
 
 #if MUNIA_KERNELS_X86
@@ -17,7 +18,7 @@ const Kernels& amx_emulated_kernels();
 
 /// Whether matmul of these tables has an order of its own for the type, or the AVX-512 rung's.
 constexpr bool amx_has_own_order(WeightType type) {
-  return type != WeightType::kF32 && type != WeightType::kF16;
+  return type != WeightType::kF32 && type != WeightType::kF16 && !is_narrow_type(type);
 }
 
 /// Asks the system for the tile registers, once per process for all its threads. 0, or the error

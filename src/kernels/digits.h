@@ -38,13 +38,6 @@ inline constexpr int kDigits = 3;
 /// The largest |X|: somewhat less than the digits hold, so that roundings cannot reach beyond.
 inline constexpr float kLargestFixed = 8355000.0F;
 
-/// log2 of what the kernels take from a code.
-constexpr int center_bits(WeightType type) {
-  const PackedFormat format = packed_format(type);
-  if (format.has_min) return format.code_bits + format.plane_bits - 1;
-  return std::bit_width(static_cast<unsigned>(format.offset)) - 1;
-}
-
 constexpr std::int64_t n_digit_groups(std::int64_t n_cols) {
   return (n_cols + kDigitCols - 1) / kDigitCols;
 }

@@ -38,7 +38,10 @@ inline constexpr std::string_view kPackedLayout = "panels16-blocks256-v1";
 ///   kF32 the number; kF16, kBf16 widened;
 ///   kQ4_0 d*(q-8), kQ5_0 d*(q-16), kQ8_0 d*q, kQ4_1/kQ5_1 fl32(d*q + m), groups of 32;
 ///   kQ4K, kQ5K fl32(d*sc*q - dmin*m), super-blocks of 256 in groups of 32;
-///   kQ6K d*sc*(q-32), super-blocks of 256 in groups of 16.
+///   kQ6K d*sc*(q-32), super-blocks of 256 in groups of 16;
+///   kInt8 d*(q-128), groups of 64; kInt4 fl32(d*sc*q - dmin*m), blocks of 256 in groups of 32:
+///   munia's own, made from float32 source rows, multiplied with activations of one byte
+///   (narrow.h).
 enum class WeightType : std::uint8_t {
   kF32,
   kF16,
@@ -51,6 +54,8 @@ enum class WeightType : std::uint8_t {
   kQ4K,
   kQ5K,
   kQ6K,
+  kInt8,
+  kInt4,
 };
 std::string_view weight_type_name(WeightType type);  // "F32", "Q4_K", …
 /// A set of weight types.
@@ -150,6 +155,12 @@ struct Kernels {
 
   /// Row `row` of w as float32: out [n_cols]. For the embedding.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
+
+  /// All rows of panel `panel` of w as float32, k by k: out [n_cols][kPanelRows]. For quantizing.
+  void (*unpack_panel)(const PackedMatrix& w, std::int64_t panel, float* out);
+  /// The panel of `type`, INT8 or INT4, of 16 rows of float32 k by k: w [n_cols][kPanelRows]. The
+  /// bytes are those of pack_panel of the same rows (quantize.cpp).
+  void (*quantize_panel)(WeightType type, const float* w, std::int64_t n_cols, std::byte* panel);
 
   /// out[t][i] = weight[i] * (x[t][i] * (1 / sqrt(mean(x[t]^2) + eps))), as Hugging Face orders it.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n_rows,

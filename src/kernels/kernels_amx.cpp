@@ -1,10 +1,10 @@
 // The AMX rung: BF16 and quantized weights times float32 activations, split into three BF16 terms,
 // on tiles. All other kernels are those of the AVX-512 rung, attention and norms included.
 //
-// F16 and F32 weights keep the AVX-512 rung's arithmetic, and so its bytes. F16 weights would need
-// two BF16 terms each (6 products in place of 3), F32 weights three (9): 6,250 / 9 GFLOP/s of a
-// machine with 400 of FMA leave little over a tuned FMA kernel, at twice and three times the bytes
-// of panels through the caches.
+// The other types keep the AVX-512 rung's arithmetic, and so its bytes. F16 weights would need two
+// BF16 terms each (6 products in place of 3), F32 weights three (9): 6,250 / 9 GFLOP/s of a machine
+// with 400 of FMA leave little over a tuned FMA kernel, at twice and three times the bytes of
+// panels through the caches. INT8 and INT4 could go by tiles of bytes, with the same results.
 #include <algorithm>
 #include "kernels/amx.h"
 
@@ -47,14 +47,14 @@ namespace {
 #include "kernels/amx_codes.inc"
 // clang-format on
 
-constexpr std::size_t larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
-
 inline std::size_t matmul_scratch_bytes(std::int64_t n_rows, std::int64_t n_cols) {
   constexpr std::size_t kForBf16 = kSumsBytes + kNarrowPanels * kTileBytes;
   const std::int64_t total_rows = smaller(n_rows, codes_chunk_rows(n_cols));
   const std::size_t for_codes =
       sizeof(WideBlock) + static_cast<std::size_t>(total_rows * kRowBytes);
-  return larger(larger(kForBf16, for_codes), kAvx512Kernels.matmul_scratch_bytes(n_rows, n_cols));
+  const std::size_t for_others = best_avx512_kernels().matmul_scratch_bytes(n_rows, n_cols);
+  const std::size_t own = kForBf16 > for_codes ? kForBf16 : for_codes;
+  return own > for_others ? own : for_others;
 }
 
 template <class Tiles>
@@ -66,8 +66,11 @@ void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& ou
   switch (w.type) {
     case WeightType::kF32:
     case WeightType::kF16:
-      return kAvx512Kernels.matmul(w, {x.data + own_bytes(x.n_rows, x.n_cols), x.n_rows, x.n_cols},
-                                   out, panel_begin, panel_end, scratch);
+    case WeightType::kInt8:
+    case WeightType::kInt4:
+      return best_avx512_kernels().matmul(
+          w, {x.data + own_bytes(x.n_rows, x.n_cols), x.n_rows, x.n_cols}, out, panel_begin,
+          panel_end, scratch);
     case WeightType::kBf16:
       return matmul_bf16<Tiles>(w, x, out, panel_begin, panel_end, scratch);
     case WeightType::kQ4_0:
@@ -132,7 +135,7 @@ double amx_matmul_error(std::int64_t n_cols) {
 
 template <class Tiles>
 Kernels make_kernels(const char* name) {
-  Kernels kernels = kAvx512Kernels;
+  Kernels kernels = best_avx512_kernels();
   kernels.name = name;
   kernels.prepared_bytes = amx::prepared_bytes;
   kernels.prepare_unit_rows = amx::kUnitRows;

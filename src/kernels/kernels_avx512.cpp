@@ -17,6 +17,7 @@
 #include <limits>
 
 #include "kernels/digits.h"
+#include "kernels/narrow.h"
 #include "kernels/packed_format.h"
 #include "kernels/scalar_math.h"
 #include "kernels/target_region.h"

@@ -1,8 +1,10 @@
 // Packing: rows of GGUF blocks (the public ggml block layouts) become panels of 16 rows in the form
-// that packed_format.h describes. Codes and scales are moved, never changed, so nothing is lost.
+// that packed_format.h describes. Codes and scales are moved, never changed, so nothing is lost;
+// only munia's own types are made here, from floats (quantize.cpp).
 #include <array>
 
 #include "kernels/packed_format.h"
+#include "kernels/row_block.h"
 #include "kernels/rungs.h"
 
 namespace munia::kernels {
@@ -11,7 +13,7 @@ namespace {
 struct TypeInfo {
   std::string_view name;
   std::int64_t block_cols;
-  std::size_t block_bytes;  // in the file
+  std::size_t block_bytes;  // in the file; of munia's own types: 32 floats
 };
 
 constexpr TypeInfo type_info(WeightType type) {
@@ -38,18 +40,13 @@ constexpr TypeInfo type_info(WeightType type) {
       return {"Q5_K", 256, 176};
     case WeightType::kQ6K:
       return {"Q6_K", 256, 210};
+    case WeightType::kInt8:
+      return {"INT8", 32, 128};
+    case WeightType::kInt4:
+      return {"INT4", 32, 128};
   }
   return {"?", 1, 1};
 }
-
-/// Up to 256 k of one row, taken apart: codes as unsigned integers, scales as stored.
-struct RowBlock {
-  std::array<std::uint8_t, kBlockCols> q;
-  std::array<std::uint16_t, 8> d;    // f16; one-level: a group each, two-level: [0]
-  std::array<std::uint16_t, 8> min;  // f16 m, or dmin in [0]
-  std::array<std::uint8_t, 16> sc;   // two-level scales (Q6_K: int8 bits)
-  std::array<std::uint8_t, 8> m;     // two-level minima
-};
 
 std::uint8_t byte_at(const std::byte* p, std::int64_t i) {
   return std::to_integer<std::uint8_t>(p[i]);
@@ -168,7 +165,7 @@ void place_lane(const RowBlock& block, std::int64_t n_block_cols, std::int64_t l
       std::memcpy(scales + lane * 2, &halves[static_cast<std::size_t>(i)], 2);
     }
   };
-  const std::int64_t n_groups = n_block_cols / format.group;
+  const std::int64_t n_groups = format.groups(n_block_cols);
   put_halves(block.d, format.two_level ? 1 : n_groups);
   if (format.has_min) put_halves(block.min, format.two_level ? 1 : n_groups);
   if (!format.two_level) return;
@@ -190,7 +187,11 @@ void pack_quantized(const std::byte* const rows[kPanelRows], std::int64_t n_cols
       if (rows[lane] == nullptr) continue;  // zero scales make zero weights
       const std::byte* source = rows[lane] + source_row_bytes(kType, k);
       RowBlock block;
-      if constexpr (!kFormat.two_level) {
+      if constexpr (is_narrow_type(kType)) {
+        std::array<float, kBlockCols> w;
+        std::memcpy(w.data(), source, static_cast<std::size_t>(n_block_cols) * sizeof(float));
+        quantize_block(kType, w.data(), n_block_cols, block);
+      } else if constexpr (!kFormat.two_level) {
         read_groups<kType>(source, n_block_cols / 32, block);
       } else if constexpr (kType == WeightType::kQ6K) {
         read_q6k(source, block);
@@ -273,6 +274,10 @@ void pack_panel(WeightType type, const std::byte* const rows[kPanelRows], std::i
       return pack_quantized<WeightType::kQ5K>(rows, n_cols, panel);
     case WeightType::kQ6K:
       return pack_quantized<WeightType::kQ6K>(rows, n_cols, panel);
+    case WeightType::kInt8:
+      return pack_quantized<WeightType::kInt8>(rows, n_cols, panel);
+    case WeightType::kInt4:
+      return pack_quantized<WeightType::kInt4>(rows, n_cols, panel);
   }
 }
 
@@ -299,7 +304,7 @@ PackedParts packed_parts(WeightType type, const std::byte* panel, std::int64_t n
 
   const std::byte* scales = block + format.scales_offset(n_block_cols);
   const std::int64_t group = k_block / format.group;
-  const std::int64_t n_groups = n_block_cols / format.group;
+  const std::int64_t n_groups = format.groups(n_block_cols);
   const auto half_at = [&](std::int64_t i) {
     return half_to_float(load_as<std::uint16_t>(scales + i * 32 + lane * 2));
   };

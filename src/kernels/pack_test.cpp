@@ -114,6 +114,7 @@ TEST(Pack, FloatTypesKeepEveryValue) {
 
 TEST(Pack, StaysWithinFourPercentOfTheFile) {
   for (const WeightType type : all_types()) {
+    if (is_narrow_type(type)) continue;  // of no file: narrow_test.cpp
     const std::int64_t n_cols = 1024;
     const auto file_bytes = static_cast<double>(16 * source_row_bytes(type, n_cols));
     const auto packed_bytes = static_cast<double>(packed_panel_bytes(type, n_cols));
@@ -157,7 +158,8 @@ TEST(Pack, TheLayoutOfPackedFilesIsWhatItsNameSays) {
   const std::vector<std::string> sums = {"1d3b9165e2b0e188", "4c2185d7d46e5210", "fabdbccfbdb47789",
                                          "856367b531cd5afd", "0c36c0a62d44f013", "1a671e56161e9e60",
                                          "3d7a8f5b0247228d", "0ee5d2acfeaf9253", "ef7bf56ca3434c1d",
-                                         "112f9163760becb6", "943c7d991333fd4e"};
+                                         "112f9163760becb6", "943c7d991333fd4e", "0ab9e65d08876c9a",
+                                         "c73682dda18c38fb"};
   std::uint32_t state = 1;
   std::size_t i = 0;
   for (const WeightType type : all_types()) {
@@ -166,6 +168,14 @@ TEST(Pack, TheLayoutOfPackedFilesIsWhatItsNameSays) {
     for (std::byte& byte : rows) {
       state = state * 1664525U + 1013904223U;
       byte = static_cast<std::byte>(state >> 24);
+    }
+    if (is_narrow_type(type)) {  // rows of floats: within +-1, with 11 bits
+      for (std::size_t at = 0; at < rows.size(); at += sizeof(float)) {
+        const auto low = std::to_integer<int>(rows[at]);
+        const auto value = static_cast<float>(low + 256 * std::to_integer<int>(rows[at + 1] >> 5));
+        const float weight = value / 1024 - 1;
+        std::memcpy(rows.data() + at, &weight, sizeof(weight));
+      }
     }
     const std::byte* pointers[kPanelRows] = {};
     for (std::size_t row = 0; row < 13; ++row) {

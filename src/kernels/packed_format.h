@@ -31,6 +31,10 @@ struct PackedFormat {
   bool signed_scale = false;
   int offset = 0;  // what is taken from a code
 
+  /// Groups of n_block_cols k; the last one may be shorter.
+  constexpr std::int64_t groups(std::int64_t n_block_cols) const {
+    return (n_block_cols + group - 1) / group;
+  }
   constexpr std::size_t codes32_bytes() const {  // 32 k of 16 lanes
     return static_cast<std::size_t>(code_bits + plane_bits) * 64;
   }
@@ -39,7 +43,7 @@ struct PackedFormat {
   }
   /// Bytes of a block of n_block_cols k (a multiple of 32, at most kBlockCols).
   constexpr std::size_t block_bytes(std::int64_t n_block_cols) const {
-    const auto n_groups = static_cast<std::size_t>(n_block_cols / group);
+    const auto n_groups = static_cast<std::size_t>(groups(n_block_cols));
     const std::size_t parts = has_min ? 2 : 1;
     const std::size_t scales = two_level ? (32 + 16 * n_groups) * parts : 32 * n_groups * parts;
     return (scales_offset(n_block_cols) + scales + 63) / 64 * 64;
@@ -50,8 +54,15 @@ constexpr bool is_float_type(WeightType type) {
   return type == WeightType::kF32 || type == WeightType::kF16 || type == WeightType::kBf16;
 }
 
+constexpr bool is_narrow_type(WeightType type) {
+  return type == WeightType::kInt8 || type == WeightType::kInt4;
+}
+
 inline constexpr WeightTypes kFloatTypes =
     only(WeightType::kF32) | only(WeightType::kF16) | only(WeightType::kBf16);
+inline constexpr WeightTypes kNarrowTypes = only(WeightType::kInt8) | only(WeightType::kInt4);
+/// The others: quantized, with activations in digits.
+inline constexpr WeightTypes kDigitTypes = ~(kFloatTypes | kNarrowTypes);
 
 constexpr PackedFormat packed_format(WeightType type) {
   switch (type) {
@@ -76,9 +87,20 @@ constexpr PackedFormat packed_format(WeightType type) {
               .two_level = true,
               .signed_scale = true,
               .offset = 32};
+    case WeightType::kInt8:
+      return {.code_bits = 8, .group = 64, .offset = 128};
+    case WeightType::kInt4:
+      return {.code_bits = 4, .two_level = true, .has_min = true};
     default:
       return {};
   }
+}
+
+/// log2 of what the kernels take from a code.
+constexpr int center_bits(WeightType type) {
+  const PackedFormat format = packed_format(type);
+  if (format.has_min) return format.code_bits + format.plane_bits - 1;
+  return std::bit_width(static_cast<unsigned>(format.offset)) - 1;
 }
 
 /// Where the plane bits of k (0..31 in its 32) stand: the word, and the shift of their lowest bit.
@@ -109,6 +131,23 @@ inline float half_to_float(std::uint16_t half) {
     return std::bit_cast<float>(sign | 0x7F800000U | quiet | (mantissa << 13));
   }
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+inline constexpr std::uint16_t kHalfNan = 0x7E00;
+
+/// A float that is not NaN as the nearest half (ties to even), at most the largest finite one.
+inline std::uint16_t float_to_half(float value) {
+  constexpr float kLargest = 65504.0F;
+  constexpr float kSmallestNormal = 0x1p-14F;
+  const std::uint32_t sign = (std::bit_cast<std::uint32_t>(value) >> 16) & 0x8000U;
+  const float magnitude = std::abs(value) < kLargest ? std::abs(value) : kLargest;
+  if (magnitude < kSmallestNormal) {  // a multiple of 2^-24
+    return static_cast<std::uint16_t>(
+        sign | static_cast<std::uint32_t>(std::nearbyint(magnitude * 0x1p24F)));
+  }
+  std::uint32_t bits = std::bit_cast<std::uint32_t>(magnitude);
+  bits += 0xFFFU + ((bits >> 13) & 1U);
+  return static_cast<std::uint16_t>(sign | ((bits >> 13) - (112U << 10)));
 }
 
 inline float bf16_to_float(std::uint16_t value) {

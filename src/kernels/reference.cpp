@@ -2,8 +2,10 @@
 // tested against these functions byte by byte, so the order of additions here is binding.
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/digits.h"
+#include "kernels/narrow.h"
 #include "kernels/packed_format.h"
 #include "kernels/rungs.h"
 #include "kernels/scalar_math.h"
@@ -11,29 +13,55 @@
 namespace munia::kernels {
 namespace {
 
-// Rows of floats [n_rows][n_cols], then rows of FixedGroup [n_rows][n_digit_groups(n_cols)].
+// Rows of floats [n_rows][n_cols], then rows of FixedGroup [n_rows][n_digit_groups(n_cols)], then
+// of NarrowGroup [n_rows][n_narrow_groups(n_cols)].
 struct FixedGroup {
   std::int32_t x[kDigitCols];  // zeros behind the last column
   float to_float;
   float sum;  // of x, as a float
 };
 
+struct NarrowGroup {
+  std::int32_t x[kNarrowCols];  // zeros behind the last column
+  float to_float;
+};
+
 std::size_t floats_bytes(std::int64_t n_rows, std::int64_t n_cols) {
   return (static_cast<std::size_t>(n_rows * n_cols) * sizeof(float) + 63) / 64 * 64;
 }
 
-std::size_t prepared_bytes(std::int64_t n_rows, std::int64_t n_cols) {
+std::size_t narrow_offset(std::int64_t n_rows, std::int64_t n_cols) {
   return floats_bytes(n_rows, n_cols) +
          static_cast<std::size_t>(n_rows * n_digit_groups(n_cols)) * sizeof(FixedGroup);
 }
 
-FixedGroup make_fixed_group(const float* x, std::int64_t n_cols) {
-  std::uint32_t largest = 0;  // as bits: of positive floats the larger has the larger bits
-  for (std::int64_t k = 0; k < n_cols; ++k) {
+std::size_t prepared_bytes(std::int64_t n_rows, std::int64_t n_cols) {
+  return narrow_offset(n_rows, n_cols) +
+         static_cast<std::size_t>(n_rows * n_narrow_groups(n_cols)) * sizeof(NarrowGroup);
+}
+
+/// The bits of the largest |x|.
+std::uint32_t largest_bits(const float* x, std::int64_t n) {
+  std::uint32_t largest = 0;  // of positive floats the larger has the larger bits
+  for (std::int64_t k = 0; k < n; ++k) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[k]) & 0x7FFFFFFFU;
     largest = magnitude > largest ? magnitude : largest;
   }
-  const DigitScale scale = digit_scale(largest);
+  return largest;
+}
+
+NarrowGroup make_narrow_group(const float* x, std::int64_t n_cols) {
+  const NarrowScale scale = narrow_scale(largest_bits(x, n_cols));
+  NarrowGroup group = {};
+  group.to_float = scale.to_float;
+  for (std::int64_t k = 0; k < n_cols && scale.to_byte != 0; ++k) {
+    group.x[k] = static_cast<std::int32_t>(std::nearbyint(x[k] * scale.to_byte));
+  }
+  return group;
+}
+
+FixedGroup make_fixed_group(const float* x, std::int64_t n_cols) {
+  const DigitScale scale = digit_scale(largest_bits(x, n_cols));
   FixedGroup group = {};
   group.to_float = scale.to_float;
   std::int32_t sum = 0;
@@ -48,15 +76,23 @@ FixedGroup make_fixed_group(const float* x, std::int64_t n_cols) {
 void prepare_rows(const float* x, std::int64_t n_rows, std::int64_t n_cols, WeightTypes types,
                   std::int64_t unit_begin, std::int64_t unit_end, std::byte* prepared) {
   auto* groups = reinterpret_cast<FixedGroup*>(prepared + floats_bytes(n_rows, n_cols));
+  auto* narrow = reinterpret_cast<NarrowGroup*>(prepared + narrow_offset(n_rows, n_cols));
   const std::int64_t n_groups = n_digit_groups(n_cols);
+  const std::int64_t n_narrow = n_narrow_groups(n_cols);
   for (std::int64_t t = unit_begin; t < unit_end && t < n_rows; ++t) {
     std::memcpy(prepared + static_cast<std::size_t>(t * n_cols) * sizeof(float), x + t * n_cols,
                 static_cast<std::size_t>(n_cols) * sizeof(float));
-    for (std::int64_t g = 0; g < n_groups && (types & ~kFloatTypes) != 0; ++g) {
+    for (std::int64_t g = 0; g < n_groups && (types & kDigitTypes) != 0; ++g) {
       const std::int64_t k = g * kDigitCols;
       const std::int64_t rest = n_cols - k;
       groups[t * n_groups + g] =
           make_fixed_group(x + t * n_cols + k, rest < kDigitCols ? rest : kDigitCols);
+    }
+    for (std::int64_t g = 0; g < n_narrow && (types & kNarrowTypes) != 0; ++g) {
+      const std::int64_t k = g * kNarrowCols;
+      const std::int64_t rest = n_cols - k;
+      narrow[t * n_narrow + g] =
+          make_narrow_group(x + t * n_cols + k, rest < kNarrowCols ? rest : kNarrowCols);
     }
   }
 }
@@ -83,6 +119,26 @@ void unpack_row(const PackedMatrix& w, std::int64_t row, float* out) {
   for (std::int64_t k = 0; k < w.n_cols; ++k) {
     out[k] = packed_weight(w.type, panel, w.n_cols, static_cast<int>(row % kPanelRows), k);
   }
+}
+
+void unpack_panel(const PackedMatrix& w, std::int64_t panel, float* out) {
+  const std::byte* data = w.data + static_cast<std::size_t>(panel) * w.panel_bytes;
+  for (std::int64_t k = 0; k < w.n_cols; ++k) {
+    for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+      out[k * kPanelRows + lane] = packed_weight(w.type, data, w.n_cols, static_cast<int>(lane), k);
+    }
+  }
+}
+
+void quantize_panel(WeightType type, const float* w, std::int64_t n_cols, std::byte* panel) {
+  std::vector<float> rows(static_cast<std::size_t>(kPanelRows * n_cols));
+  const std::byte* places[kPanelRows];
+  for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+    float* row = rows.data() + lane * n_cols;
+    for (std::int64_t k = 0; k < n_cols; ++k) row[k] = w[k * kPanelRows + lane];
+    places[lane] = reinterpret_cast<const std::byte*>(row);
+  }
+  pack_panel(type, places, n_cols, panel);
 }
 
 /// The arithmetic of digits.h: parts [n_cols] are one output's weights taken apart.
@@ -114,6 +170,32 @@ float dot_codes(const FixedGroup* groups, const PackedParts* parts, std::int64_t
   return total;
 }
 
+/// The arithmetic of narrow.h.
+float dot_narrow(const NarrowGroup* groups, const PackedParts* parts, std::int64_t n_cols,
+                 WeightType type) {
+  const PackedFormat format = packed_format(type);
+  const int center = 1 << center_bits(type);
+  float total = 0;
+  for (std::int64_t begin = 0; begin < n_cols; begin += format.group) {
+    const std::int64_t end = begin + format.group < n_cols ? begin + format.group : n_cols;
+    const NarrowGroup& group = groups[begin / kNarrowCols];
+    std::int32_t sum = 0;
+    std::int32_t sum_x = 0;
+    for (std::int64_t k = begin; k < end; ++k) {
+      const std::int32_t x = group.x[k % kNarrowCols];
+      sum += (static_cast<std::int32_t>(parts[k].q) - center) * x;
+      sum_x += x;
+    }
+    const PackedParts& of_group = parts[begin];
+    total = std::fma(of_group.scale * group.to_float, static_cast<float>(sum), total);
+    if (format.has_min) {
+      const float rest = std::fma(of_group.scale, static_cast<float>(center), of_group.addend);
+      total = std::fma(rest, static_cast<float>(sum_x) * group.to_float, total);
+    }
+  }
+  return total;
+}
+
 void write_output(const MatmulOutput& out, std::int64_t t, std::int64_t n, float result) {
   if (out.bias != nullptr) result = result + out.bias[n];
   float& y = out.y[t * out.row_stride + n];
@@ -125,6 +207,8 @@ void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& ou
   const auto* rows = reinterpret_cast<const float*>(x.data);
   const auto* groups =
       reinterpret_cast<const FixedGroup*>(x.data + floats_bytes(x.n_rows, x.n_cols));
+  const auto* narrow =
+      reinterpret_cast<const NarrowGroup*>(x.data + narrow_offset(x.n_rows, x.n_cols));
   auto* weights = reinterpret_cast<float*>(scratch);      // [n_cols]
   auto* parts = reinterpret_cast<PackedParts*>(scratch);  // or these
   const std::int64_t end = panel_end * kPanelRows < w.n_rows ? panel_end * kPanelRows : w.n_rows;
@@ -142,7 +226,9 @@ void matmul(const PackedMatrix& w, const PreparedRows& x, const MatmulOutput& ou
     }
     for (std::int64_t t = 0; t < x.n_rows; ++t) {
       write_output(out, t, n,
-                   dot_codes(groups + t * n_digit_groups(w.n_cols), parts, w.n_cols, w.type));
+                   is_narrow_type(w.type)
+                       ? dot_narrow(narrow + t * n_narrow_groups(w.n_cols), parts, w.n_cols, w.type)
+                       : dot_codes(groups + t * n_digit_groups(w.n_cols), parts, w.n_cols, w.type));
     }
   }
 }
@@ -249,6 +335,8 @@ const Kernels kScalarKernels = {
     .screen = screen_reference,
     .screen_rows = 4,
     .unpack_row = unpack_row,
+    .unpack_panel = unpack_panel,
+    .quantize_panel = quantize_panel,
     .rms_norm = rms_norm,
     .rope = rope,
     .silu_mul = silu_mul,

@@ -18,6 +18,8 @@ extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;
 extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;  // also named "avx512": only faster
+/// The one of these two that this CPU is best served with; it has AVX-512.
+const Kernels& best_avx512_kernels();
 #endif
 
 /// Screening of the scalar rung (screen_reference.cpp), and E of the one order of additions.

@@ -86,6 +86,13 @@ std::string_view amx_problem() {
 #endif
 }
 
+#if MUNIA_KERNELS_X86
+const Kernels& best_avx512_kernels() {
+  static const bool has_vnni = detect().vnni;
+  return has_vnni ? kAvx512VnniKernels : kAvx512Kernels;
+}
+#endif
+
 KernelList available_kernels() {
   KernelList list = {};
   list.rungs[list.n_rungs++] = &kScalarKernels;
@@ -93,7 +100,7 @@ KernelList available_kernels() {
   const X86Features features = detect();
   if (features.avx2) list.rungs[list.n_rungs++] = &kAvx2Kernels;
   if (features.avx512) {
-    list.rungs[list.n_rungs++] = features.vnni ? &kAvx512VnniKernels : &kAvx512Kernels;
+    list.rungs[list.n_rungs++] = &best_avx512_kernels();
   }
   if (amx_problem().empty()) list.rungs[list.n_rungs++] = &amx_kernels();
 #endif

@@ -15,7 +15,8 @@ namespace munia::kernels {
 inline std::vector<WeightType> all_types() {
   return {WeightType::kF32,  WeightType::kF16,  WeightType::kBf16, WeightType::kQ4_0,
           WeightType::kQ4_1, WeightType::kQ5_0, WeightType::kQ5_1, WeightType::kQ8_0,
-          WeightType::kQ4K,  WeightType::kQ5K,  WeightType::kQ6K};
+          WeightType::kQ4K,  WeightType::kQ5K,  WeightType::kQ6K,  WeightType::kInt8,
+          WeightType::kInt4};
 }
 
 inline std::vector<const Kernels*> rungs() {
@@ -47,8 +48,9 @@ inline std::vector<std::byte> random_rows(WeightType type, std::int64_t n_rows, 
     const std::uint16_t half = random_half(random);
     std::memcpy(rows.data() + at, &half, 2);
   };
-  if (type == WeightType::kF32 || type == WeightType::kBf16) {
-    const std::size_t size = type == WeightType::kF32 ? 4 : 2;
+  const bool is_own = type == WeightType::kInt8 || type == WeightType::kInt4;
+  if (type == WeightType::kF32 || type == WeightType::kBf16 || is_own) {
+    const std::size_t size = type == WeightType::kBf16 ? 2 : 4;
     const std::vector<float> values = random_floats(n_rows * n_cols, seed);
     for (std::size_t i = 0; i < values.size(); ++i) {  // BF16: the upper half of the float
       std::memcpy(rows.data() + i * size,

@@ -37,22 +37,39 @@ struct LogitRow {
   MonotoneChange change;              // of kLargest
 };
 
-/// Whether greedy decoding screens the head with an 8-bit copy of it (kernels/screen.h). The copy
-/// costs half of a BF16 head's bytes.
+/// Whether greedy decoding screens the head with a smaller copy of it: 8 bits for a head of floats
+/// (half of a BF16 head's bytes), 4 for INT8.
 enum class HeadMode : std::uint8_t {
-  kAuto,      // where it pays: large heads of F32, F16 or BF16
+  kAuto,      // where it pays: large heads of F32, F16, BF16 or INT8
   kFull,      // never
-  kScreened,  // all heads of these types: the copy of a quantized head would be no smaller than it
+  kScreened,  // all heads of these types: the copy of another would be no smaller than it
 };
 
-/// The 8-bit copy. Empty where it is not wanted.
+/// The copy, one of both forms. Empty where it is not wanted.
+///
+/// The copy of floats (kernels/screen.h) gives bounds that hold for every input. Of INT8 a copy
+/// that is smaller cannot do that and still rule anything out, so its bounds are kSureDeviations
+/// standard deviations of the error that rounding to 4 bits makes: were it not random they could
+/// fail, and then another token than the largest would be taken. (For normal errors: once in 10^10
+/// tokens.)
 struct HeadScreen {
-  kernels::ScreenMatrix matrix;
-  AlignedBuffer memory;  // empty too where `matrix` borrows a mapped file
+  kernels::ScreenMatrix matrix;   // of a head of floats
+  kernels::PackedMatrix nibbles;  // of an INT8 head: INT4
+  /// [n_panels][n_error_groups(n_cols)], each of kErrorCols k: the mean squared difference between
+  /// a weight of the head and of `nibbles`, the largest of the panel's rows.
+  std::vector<float> errors;
+  AlignedBuffer memory;  // empty too where the copy borrows a mapped file
   std::size_t size_bytes() const {
-    return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels());
+    return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels()) +
+           nibbles.panel_bytes * static_cast<std::size_t>(nibbles.n_panels()) +
+           errors.size() * sizeof(float);
   }
 };
+inline constexpr std::int64_t kErrorCols = 64;  // k that share an entry of HeadScreen::errors
+inline constexpr float kSureDeviations = 8;
+constexpr std::int64_t n_error_groups(std::int64_t n_cols) {
+  return (n_cols + kErrorCols - 1) / kErrorCols;
+}
 HeadScreen make_head_screen(const kernels::PackedMatrix& head, HeadMode mode,
                             const kernels::Kernels& kernels, ThreadPool& pool);
 
@@ -83,6 +100,7 @@ struct HeadScratch {
   std::vector<std::int16_t> codes;           // [screen_rows][screen_padded_cols(hidden_dim)]
   std::vector<kernels::ScreenGroup> groups;  // [screen_rows][screen_groups(hidden_dim)]
   std::vector<float> lower;                  // [screen_rows][vocab_size]
+  std::vector<float> squares;                // [screen_rows][n_error_groups(hidden_dim)]
   std::vector<HeadSurvivors> survivors;      // [screen_rows]
   HeadCounts counts;
 };
@@ -92,7 +110,7 @@ class Head {
  public:
   Head(const kernels::PackedMatrix& head, const HeadScreen& screen, const kernels::Kernels& kernels,
        ThreadPool& pool, HeadScratch& scratch)
-      : head_(head), screen_(screen.matrix), k_(kernels), pool_(pool), s_(scratch) {}
+      : head_(head), screen_(screen), k_(kernels), pool_(pool), s_(scratch) {}
 
   /// Whether largest() takes n_rows rows. More rows share one reading of the whole head, which then
   /// costs no more than screening them.
@@ -105,13 +123,15 @@ class Head {
 
  private:
   kernels::PreparedRows prepare(const float* h, std::int64_t n_rows);
+  bool bound_floats(const float* h, std::int64_t n_rows, float* upper);
+  void bound_int8(const float* h, std::int64_t n_rows, float* upper);
   void multiply_panels(std::span<const std::int32_t> panels, const kernels::PreparedRows& x,
                        float* logits);
   void find_survivors(std::span<const float> lower, std::span<const float> upper,
                       HeadSurvivors& found) const;
 
   const kernels::PackedMatrix& head_;
-  const kernels::ScreenMatrix& screen_;
+  const HeadScreen& screen_;
   const kernels::Kernels& k_;
   ThreadPool& pool_;
   HeadScratch& s_;

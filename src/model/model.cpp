@@ -110,14 +110,19 @@ Model::Model(ModelConfig config, const Options& options)
       context_(choose_context(config_, options.context)),
       rope_(make_rope_table(context_, config_.head_dim, config_.rope_theta)) {}
 
+void Model::load(const TensorSource& source, const Options& options, ThreadPool& pool) {
+  weights_ = load_weights(config_, source, options.weights.value_or(WeightMode::kExact),
+                          *options.kernels, pool)
+                 .value_or_throw();
+  head_screen_ = make_head_screen(weights_.head, options.head, *options.kernels, pool);
+}
+
 std::unique_ptr<Model> Model::load_directory(const std::string& dir, const Options& options,
                                              ThreadPool& pool) {
   std::unique_ptr<Model> model(new Model(config_from_directory(dir).value_or_throw(), options));
   const auto file = files::Safetensors::open_directory(dir).value_or_throw();
   const TensorSource source = source_of(*file, hf_tensor_name);
-  model->weights_ = load_weights(model->config_, source, pool).value_or_throw();
-  model->head_screen_ =
-      make_head_screen(model->weights_.head, options.head, *options.kernels, pool);
+  model->load(source, options, pool);
   return model;
 }
 
@@ -126,16 +131,16 @@ std::unique_ptr<Model> Model::load_gguf(const files::GgufFile& file, const Optio
   std::unique_ptr<Model> model(new Model(config_from_gguf(file).value_or_throw(), options));
   TensorSource source = source_of(file, gguf_tensor_name);
   source.qk_row = model->architecture_->gguf_qk_row;
-  model->weights_ = load_weights(model->config_, source, pool).value_or_throw();
-  model->head_screen_ =
-      make_head_screen(model->weights_.head, options.head, *options.kernels, pool);
+  model->load(source, options, pool);
   return model;
 }
 
 std::unique_ptr<Model> Model::load_packed(const std::shared_ptr<const files::MuniaFile>& file,
                                           LoadWay way, const Options& options, ThreadPool& pool) {
   std::unique_ptr<Model> model(new Model(config_from_packed(*file).value_or_throw(), options));
-  model->weights_ = weights_from_packed(model->config_, file, way, pool).value_or_throw();
+  model->weights_ =
+      weights_from_packed(model->config_, file, way, options.weights, *options.kernels, pool)
+          .value_or_throw();
   model->head_screen_ = head_screen_from_packed(*file, way, model->weights_.head, options.head,
                                                 *options.kernels, pool)
                             .value_or_throw();

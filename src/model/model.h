@@ -112,6 +112,7 @@ class Model {
     const kernels::Kernels* kernels = nullptr;  // the rung; not null
     std::int64_t context = 0;                   // positions to prepare for; 0: min(model's, 4096)
     HeadMode head = HeadMode::kAuto;
+    std::optional<WeightMode> weights = std::nullopt;  // exact, or what a packed file holds
   };
   /// Loads a Hugging Face directory or a .gguf file (opened by the caller). Packs with `pool`.
   /// Throws LoadError: what is missing, misshapen or unsupported, by tensor name.
@@ -137,6 +138,7 @@ class Model {
  private:
   friend class ForwardPass;
   Model(ModelConfig config, const Options& options);
+  void load(const TensorSource& source, const Options& options, ThreadPool& pool);
   ModelConfig config_;
   const Architecture* architecture_;
   const kernels::Kernels* kernels_;

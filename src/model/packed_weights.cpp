@@ -22,6 +22,8 @@ using kernels::WeightType;
 constexpr const char* kHeadScreen = "head_int8";
 // The form of screen.h: a change of it gets another name, and files with the old one are not read.
 constexpr const char* kScreenType = "screen8.1";
+constexpr const char* kNibbles = "head_int4";  // the copy of an INT8 head, and its errors
+constexpr const char* kNibbleErrors = "head_int4.errors";
 
 constexpr std::size_t kCopyStepBytes = std::size_t{4} << 20;
 
@@ -100,7 +102,6 @@ class PartReader {
       return bad(name, "has " + std::to_string(part->size_bytes) + " bytes, expected " +
                            std::to_string(matrix_bytes(matrix)));
     }
-    types.insert(part->type);
     matrices.push_back(&matrix);
     offsets.push_back(part->offset);
     return {};
@@ -115,13 +116,12 @@ class PartReader {
     return {};
   }
 
-  std::set<std::string> types;
   std::vector<PackedMatrix*> matrices;
   std::vector<std::uint64_t> offsets;  // of the matrices in the file
 
  private:
   static std::optional<WeightType> type_named(std::string_view name) {
-    for (int i = 0; i <= static_cast<int>(WeightType::kQ6K); ++i) {
+    for (int i = 0; i <= static_cast<int>(WeightType::kInt4); ++i) {
       const auto type = static_cast<WeightType>(i);
       if (kernels::weight_type_name(type) == name) return type;
     }
@@ -208,6 +208,44 @@ Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& we
   return copy.run(pool);
 }
 
+/// Mapped matrices of exact weights become those of `mode`, in an arena.
+void quantize_matrices(const MuniaFile& file, const PartReader& parts, WeightMode mode,
+                       const kernels::Kernels& kernels, Weights& weights, ThreadPool& pool) {
+  std::vector<PackedMatrix> targets;
+  std::size_t arena_bytes = 0;
+  for (const PackedMatrix* source : parts.matrices) {
+    const bool is_table = source == &weights.embedding || source == &weights.head;
+    PackedMatrix target = *source;
+    target.type = stored_type(mode, is_table, source->type, source->n_cols);
+    target.panel_bytes = kernels::packed_panel_bytes(target.type, target.n_cols);
+    arena_bytes += matrix_bytes(target);
+    targets.push_back(target);
+  }
+  weights.arena = AlignedBuffer(arena_bytes);
+  weights.size_bytes = arena_bytes;
+  weights.mode = mode;
+  std::byte* to = weights.arena.data();
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const PackedMatrix source = *parts.matrices[i];
+    PackedMatrix& target = targets[i];
+    target.data = to;
+    pool.parallel_for(source.n_panels(), 16, [&](std::int64_t begin, std::int64_t end, int) {
+      std::vector<float> floats;
+      for (std::int64_t panel = begin; panel < end; ++panel) {
+        const std::size_t offset = static_cast<std::size_t>(panel) * target.panel_bytes;
+        if (target.type == source.type) {
+          std::memcpy(to + offset, source.data + offset, target.panel_bytes);
+        } else {
+          quantize_panel(kernels, source, panel, target.type, floats, to + offset);
+        }
+      }
+    });
+    file.drop({source.data, matrix_bytes(source)});
+    *parts.matrices[i] = target;
+    to += matrix_bytes(target);
+  }
+}
+
 }  // namespace
 
 void add_weights(const ModelConfig& config, const Weights& weights,
@@ -218,20 +256,39 @@ void add_weights(const ModelConfig& config, const Weights& weights,
 
 Result<Weights> weights_from_packed(const ModelConfig& config,
                                     const std::shared_ptr<const MuniaFile>& file, LoadWay way,
+                                    std::optional<WeightMode> mode, const kernels::Kernels& kernels,
                                     ThreadPool& pool) {
   Weights weights;
+  const std::optional<WeightMode> own_mode = weight_mode_named(file->weights());
+  if (!own_mode) {
+    return Error{ErrorCode::kUnsupported,
+                 file->name() + ": it holds \"" + file->weights() +
+                     "\" weights; this munia computes with exact, int8 and int4 ones"};
+  }
+  weights.mode = *own_mode;
+  if (mode.value_or(*own_mode) != *own_mode && *own_mode != WeightMode::kExact) {
+    return Error{ErrorCode::kUnsupported,
+                 file->name() + ": it holds " + file->weights() + " weights, which cannot become " +
+                     std::string(weight_mode_name(*mode)) + " ones; take the model's source"};
+  }
   weights.layers.resize(static_cast<std::size_t>(config.n_layers));
   PartReader parts(*file);
   MUNIA_RETURN_IF_ERROR(visit_parts(config, weights, parts));
   for (const PackedMatrix* matrix : parts.matrices) weights.size_bytes += matrix_bytes(*matrix);
-  if (way == LoadWay::kCopy) {
+  if (mode.value_or(*own_mode) != *own_mode) {
+    quantize_matrices(*file, parts, *mode, kernels, weights, pool);
+  } else if (way == LoadWay::kCopy) {
     MUNIA_RETURN_IF_ERROR(copy_matrices(*file, parts, weights, pool));
   } else {
     weights.file = file;
     file->read_ahead();
   }
   if (config.tied_embeddings) weights.head = weights.embedding;
-  for (const std::string& type : parts.types) {
+  std::set<std::string_view> types;
+  for (const PackedMatrix* matrix : parts.matrices) {
+    types.insert(kernels::weight_type_name(matrix->type));
+  }
+  for (const std::string_view type : types) {
     if (!weights.types.empty()) weights.types += "+";
     weights.types += type;
   }
@@ -239,6 +296,11 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
 }
 
 void add_head_screen(const HeadScreen& screen, files::MuniaFileWriter& writer) {
+  if (screen.nibbles.data != nullptr) {
+    PartWriter parts{writer};
+    (void)parts.matrix(kNibbles, screen.nibbles, screen.nibbles.n_rows, screen.nibbles.n_cols);
+    writer.add_vector(kNibbleErrors, screen.errors);
+  }
   if (screen.matrix.data == nullptr) return;
   MuniaPart part;
   part.name = kHeadScreen;
@@ -248,9 +310,38 @@ void add_head_screen(const HeadScreen& screen, files::MuniaFileWriter& writer) {
   writer.add_matrix(std::move(part), {screen.matrix.data, screen.size_bytes()});
 }
 
+namespace {
+
+/// The copy of an INT8 head; nothing where the file has none.
+Result<std::optional<HeadScreen>> nibbles_from_packed(const MuniaFile& file, LoadWay way,
+                                                      const PackedMatrix& head, ThreadPool& pool) {
+  if (file.find(kNibbles) == nullptr) return std::optional<HeadScreen>();
+  HeadScreen screen;
+  PartReader parts(file);
+  MUNIA_RETURN_IF_ERROR(parts.matrix(kNibbles, screen.nibbles, head.n_rows, head.n_cols));
+  MUNIA_RETURN_IF_ERROR(parts.vector(kNibbleErrors, screen.errors,
+                                     head.n_panels() * n_error_groups(head.n_cols), true));
+  if (screen.nibbles.type != WeightType::kInt4) return std::optional<HeadScreen>();
+  if (way == LoadWay::kCopy) {
+    screen.memory = AlignedBuffer(matrix_bytes(screen.nibbles));
+    screen.nibbles.data = screen.memory.data();
+    Copy copy(file);
+    copy.add(parts.offsets[0], {screen.memory.data(), matrix_bytes(screen.nibbles)});
+    MUNIA_RETURN_IF_ERROR(copy.run(pool));
+  }
+  return std::optional<HeadScreen>(std::move(screen));
+}
+
+}  // namespace
+
 Result<HeadScreen> head_screen_from_packed(const MuniaFile& file, LoadWay way,
                                            const PackedMatrix& head, HeadMode mode,
                                            const kernels::Kernels& kernels, ThreadPool& pool) {
+  if (head.type == WeightType::kInt8 && mode != HeadMode::kFull) {
+    MUNIA_ASSIGN_OR_RETURN(std::optional<HeadScreen> found,
+                           nibbles_from_packed(file, way, head, pool));
+    if (found) return *std::move(found);
+  }
   const MuniaPart* part = file.find(kHeadScreen);
   const std::size_t panel_bytes = kernels::screen_panel_bytes(head.n_cols);
   const bool fits = part != nullptr && part->kind == PartKind::kMatrix &&

@@ -65,13 +65,18 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 struct PackPlan {
   const TensorView* tensor = nullptr;
   std::int64_t qk_head_dim = 0;  // > 0: rows go through TensorSource::qk_row
+  WeightType source_type = WeightType::kF32;
   std::size_t arena_offset = 0;
   PackedMatrix* target = nullptr;
 };
 
 class Loader {
  public:
-  Loader(const ModelConfig& config, const TensorSource& source) : c_(config), source_(source) {}
+  Loader(const ModelConfig& config, const TensorSource& source, WeightMode mode,
+         const kernels::Kernels& kernels)
+      : c_(config), source_(source), kernels_(kernels) {
+    weights_.mode = mode;
+  }
 
   Result<Weights> load(ThreadPool& pool) {
     MUNIA_RETURN_IF_ERROR(plan());
@@ -145,13 +150,14 @@ class Loader {
                                                 std::to_string(tensor->bytes.size()) +
                                                 " bytes, expected " + std::to_string(source_bytes)};
     }
-    types_.insert(std::string(kernels::weight_type_name(type)));
-    target.type = type;
+    target.type = stored_type(weights_.mode, role == "embedding" || role == "head", type, n_cols);
+    types_.insert(std::string(kernels::weight_type_name(target.type)));
     target.n_rows = n_rows;
     target.n_cols = n_cols;
-    target.panel_bytes = kernels::packed_panel_bytes(type, n_cols);
+    target.panel_bytes = kernels::packed_panel_bytes(target.type, n_cols);
     PackPlan entry;
     entry.tensor = tensor;
+    entry.source_type = type;
     entry.qk_head_dim = source_.qk_row != nullptr && (role == "q" || role == "k") ? c_.head_dim : 0;
     entry.arena_offset = arena_bytes_;
     entry.target = &target;
@@ -215,9 +221,15 @@ class Loader {
     PackedMatrix& matrix = *plan.target;
     std::byte* const data = weights_.arena.data() + plan.arena_offset;
     matrix.data = data;
-    const std::size_t row_bytes = kernels::source_row_bytes(matrix.type, matrix.n_cols);
+    const std::size_t row_bytes = kernels::source_row_bytes(plan.source_type, matrix.n_cols);
+    const bool quantize = plan.source_type != matrix.type;
     const std::byte* const source = plan.tensor->bytes.data();
     const auto body = [&](std::int64_t begin, std::int64_t end, int) {
+      PackedMatrix as_stored = {plan.source_type, kPanelRows, matrix.n_cols, nullptr,
+                                kernels::packed_panel_bytes(plan.source_type, matrix.n_cols)};
+      AlignedBuffer stored_panel(quantize ? as_stored.panel_bytes : 0);
+      std::vector<float> floats;
+      as_stored.data = stored_panel.data();
       for (std::int64_t panel = begin; panel < end; ++panel) {
         std::array<const std::byte*, kPanelRows> rows{};
         for (std::int64_t i = 0; i < kPanelRows; ++i) {
@@ -226,8 +238,13 @@ class Loader {
           if (plan.qk_head_dim > 0) row = source_.qk_row(row, plan.qk_head_dim);
           rows[static_cast<std::size_t>(i)] = source + static_cast<std::size_t>(row) * row_bytes;
         }
-        kernels::pack_panel(matrix.type, rows.data(), matrix.n_cols,
-                            data + static_cast<std::size_t>(panel) * matrix.panel_bytes);
+        std::byte* const out = data + static_cast<std::size_t>(panel) * matrix.panel_bytes;
+        if (!quantize) {
+          kernels::pack_panel(matrix.type, rows.data(), matrix.n_cols, out);
+          continue;
+        }
+        kernels::pack_panel(plan.source_type, rows.data(), matrix.n_cols, stored_panel.data());
+        quantize_panel(kernels_, as_stored, 0, matrix.type, floats, out);
       }
     };
     pool.parallel_for(matrix.n_panels(), 16, body);
@@ -236,6 +253,7 @@ class Loader {
 
   const ModelConfig& c_;
   const TensorSource& source_;
+  const kernels::Kernels& kernels_;
   Weights weights_;
   std::vector<PackPlan> plans_;
   std::size_t arena_bytes_ = 0;
@@ -244,9 +262,9 @@ class Loader {
 
 }  // namespace
 
-Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source,
-                             ThreadPool& pool) {
-  return Loader(config, source).load(pool);
+Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source, WeightMode mode,
+                             const kernels::Kernels& kernels, ThreadPool& pool) {
+  return Loader(config, source, mode, kernels).load(pool);
 }
 
 }  // namespace munia::model

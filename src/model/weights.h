@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/head.h"
+#include "model/weight_mode.h"
 
 namespace munia::model {
 
@@ -48,6 +50,7 @@ struct Weights {
   std::shared_ptr<const files::MuniaFile> file;  // what mapped matrices borrow from
   std::size_t size_bytes = 0;                    // of all packed matrices
   std::string types;                             // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
+  WeightMode mode = WeightMode::kExact;
 };
 
 /// How an architecture finds its tensors: the names of one container and the order of its rows.
@@ -67,10 +70,10 @@ struct TensorSource {
   std::int64_t (*qk_row)(std::int64_t row, std::int64_t head_dim) = nullptr;
 };
 
-/// Loads and packs all tensors of a decoder of this family (q, k, v with optional bias).
-/// Errors name the tensor, its shape or type and what was expected.
-Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source,
-                             ThreadPool& pool);
+/// Loads and packs all tensors of a decoder of this family (q, k, v with optional bias), in the
+/// form that `mode` asks for. Errors name the tensor, its shape or type and what was expected.
+Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source, WeightMode mode,
+                             const kernels::Kernels& kernels, ThreadPool& pool);
 
 /// How the matrices of a packed file come into memory.
 enum class LoadWay {
@@ -78,10 +81,12 @@ enum class LoadWay {
   kMap,   // not at all: pages of the file, shared by all processes that map it; starts at once
 };
 
-/// Weights of a packed file. Errors name the file and the part.
+/// Weights of a packed file. Errors name the file and the part. A file of exact weights also gives
+/// those of another mode (then they are copied, whatever `way`); no mode: the file's own.
 Result<Weights> weights_from_packed(const ModelConfig& config,
                                     const std::shared_ptr<const files::MuniaFile>& file,
-                                    LoadWay way, ThreadPool& pool);
+                                    LoadWay way, std::optional<WeightMode> mode,
+                                    const kernels::Kernels& kernels, ThreadPool& pool);
 /// Announces all parts of `weights`, whose bytes must stay until the writer has written.
 void add_weights(const ModelConfig& config, const Weights& weights, files::MuniaFileWriter& writer);
 /// The same for the 8-bit copy of the head (nothing where there is none).

@@ -1,0 +1,47 @@
+#include "model/weight_mode.h"
+
+namespace munia::model {
+namespace {
+
+using kernels::WeightType;
+
+constexpr WeightMode kModes[] = {WeightMode::kExact, WeightMode::kInt8, WeightMode::kInt4};
+
+}  // namespace
+
+std::string_view weight_mode_name(WeightMode mode) {
+  switch (mode) {
+    case WeightMode::kExact:
+      return "exact";
+    case WeightMode::kInt8:
+      return "int8";
+    case WeightMode::kInt4:
+      return "int4";
+  }
+  return "?";
+}
+
+std::optional<WeightMode> weight_mode_named(std::string_view name) {
+  for (const WeightMode mode : kModes) {
+    if (weight_mode_name(mode) == name) return mode;
+  }
+  return std::nullopt;
+}
+
+WeightType stored_type(WeightMode mode, bool is_embedding_or_head, WeightType type,
+                       std::int64_t n_cols) {
+  if (mode == WeightMode::kExact) return type;
+  const WeightType own =
+      mode == WeightMode::kInt8 || is_embedding_or_head ? WeightType::kInt8 : WeightType::kInt4;
+  return n_cols % kernels::weight_block_cols(own) == 0 ? own : type;
+}
+
+void quantize_panel(const kernels::Kernels& kernels, const kernels::PackedMatrix& source,
+                    std::int64_t panel, WeightType type, std::vector<float>& floats,
+                    std::byte* out) {
+  floats.resize(static_cast<std::size_t>(kernels::kPanelRows * source.n_cols));
+  kernels.unpack_panel(source, panel, floats.data());
+  kernels.quantize_panel(type, floats.data(), source.n_cols, out);
+}
+
+}  // namespace munia::model

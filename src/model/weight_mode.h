@@ -1,0 +1,33 @@
+// What a model's matrices are computed with: the values of its files, or munia's own 8- and 4-bit
+// integers made from them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "kernels/kernels.h"
+
+namespace munia::model {
+
+enum class WeightMode : std::uint8_t {
+  kExact,  // as the files store them, with float32 accuracy
+  kInt8,   // all matrices INT8
+  kInt4,   // the blocks' matrices INT4; embedding and head INT8
+};
+std::string_view weight_mode_name(WeightMode mode);  // "exact", "int8", "int4"
+std::optional<WeightMode> weight_mode_named(std::string_view name);
+
+/// How `mode` stores a matrix that a file stores as `type`. Rows that are no multiple of 32 long
+/// stay as they are.
+kernels::WeightType stored_type(WeightMode mode, bool is_embedding_or_head,
+                                kernels::WeightType type, std::int64_t n_cols);
+
+/// Panel `panel` of the packed matrix `source` as a panel of `type` (INT8 or INT4) at `out`.
+/// `floats` is made large enough, and then holds the panel as float32 [n_cols][16].
+void quantize_panel(const kernels::Kernels& kernels, const kernels::PackedMatrix& source,
+                    std::int64_t panel, kernels::WeightType type, std::vector<float>& floats,
+                    std::byte* out);
+
+}  // namespace munia::model
