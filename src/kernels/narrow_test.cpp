@@ -35,8 +35,9 @@ std::vector<double> weights_of(const PackedWeights& packed) {
   return values;
 }
 
-/// x in steps of a 127th of the largest of each 64.
-std::vector<double> in_bytes(const std::vector<float>& x, std::int64_t n_cols) {
+/// x in steps of a 32512th of the largest of each 64; for INT4 to the nearest 256 steps.
+std::vector<double> rounded_rows(WeightType type, const std::vector<float>& x,
+                                 std::int64_t n_cols) {
   std::vector<double> rounded;
   for (std::size_t row = 0; row < x.size(); row += static_cast<std::size_t>(n_cols)) {
     for (std::int64_t begin = 0; begin < n_cols; begin += 64) {
@@ -46,10 +47,11 @@ std::vector<double> in_bytes(const std::vector<float>& x, std::int64_t n_cols) {
       for (std::int64_t k = begin; k < end; ++k) {
         largest = std::max(largest, std::abs(static_cast<double>(group[k])));
       }
-      const double step = largest / 127;
+      const double step = largest / 32512;
       for (std::int64_t k = begin; k < end; ++k) {
-        rounded.push_back(step > 0 ? std::nearbyint(static_cast<double>(group[k]) / step) * step
-                                   : 0.0);
+        double steps = step > 0 ? std::nearbyint(static_cast<double>(group[k]) / step) : 0;
+        if (type == WeightType::kInt4) steps = 256 * std::floor((steps + 128) / 256);
+        rounded.push_back(steps * step);
       }
     }
   }
@@ -64,7 +66,7 @@ TEST(Narrow, ProductsAreThoseOfBytesAndIntegerWeights) {
       const PackedWeights packed = pack_floats(type, random_floats(n_rows * n_cols, 41), n_cols);
       const std::vector<double> w = weights_of(packed);
       const std::vector<float> x = random_floats(n_tokens * n_cols, 42);
-      const std::vector<double> bytes = in_bytes(x, n_cols);
+      const std::vector<double> bytes = rounded_rows(type, x, n_cols);
       const std::vector<float> y = multiply(kScalarKernels, packed.matrix, x.data(), n_tokens);
       for (std::int64_t t = 0; t < n_tokens; ++t) {
         for (std::int64_t n = 0; n < n_rows; ++n) {
@@ -76,7 +78,7 @@ TEST(Narrow, ProductsAreThoseOfBytesAndIntegerWeights) {
             sum += product;
             magnitude += std::abs(product);
           }
-          // An x that lies halfway between two bytes may go either way; none of these does.
+          // An x that lies halfway between two steps may go either way; a step of INT8 is little.
           EXPECT_NEAR(static_cast<double>(y[static_cast<std::size_t>(t * n_rows + n)]), sum,
                       1e-5 * magnitude)
               << weight_type_name(type) << " k " << n_cols;

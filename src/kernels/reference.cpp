@@ -54,8 +54,8 @@ NarrowGroup make_narrow_group(const float* x, std::int64_t n_cols) {
   const NarrowScale scale = narrow_scale(largest_bits(x, n_cols));
   NarrowGroup group = {};
   group.to_float = scale.to_float;
-  for (std::int64_t k = 0; k < n_cols && scale.to_byte != 0; ++k) {
-    group.x[k] = static_cast<std::int32_t>(std::nearbyint(x[k] * scale.to_byte));
+  for (std::int64_t k = 0; k < n_cols && scale.to_fixed != 0; ++k) {
+    group.x[k] = static_cast<std::int32_t>(std::nearbyint(x[k] * scale.to_fixed));
   }
   return group;
 }
@@ -179,18 +179,21 @@ float dot_narrow(const NarrowGroup* groups, const PackedParts* parts, std::int64
   for (std::int64_t begin = 0; begin < n_cols; begin += format.group) {
     const std::int64_t end = begin + format.group < n_cols ? begin + format.group : n_cols;
     const NarrowGroup& group = groups[begin / kNarrowCols];
+    const bool is_whole = narrow_digits(type) == 2;
+    const float to_float = is_whole ? group.to_float : group.to_float * 256.0F;
     std::int32_t sum = 0;
     std::int32_t sum_x = 0;
     for (std::int64_t k = begin; k < end; ++k) {
-      const std::int32_t x = group.x[k % kNarrowCols];
+      const std::int32_t fixed = group.x[k % kNarrowCols];
+      const std::int32_t x = is_whole ? fixed : narrow_high(fixed);
       sum += (static_cast<std::int32_t>(parts[k].q) - center) * x;
       sum_x += x;
     }
     const PackedParts& of_group = parts[begin];
-    total = std::fma(of_group.scale * group.to_float, static_cast<float>(sum), total);
+    total = std::fma(of_group.scale * to_float, static_cast<float>(sum), total);
     if (format.has_min) {
       const float rest = std::fma(of_group.scale, static_cast<float>(center), of_group.addend);
-      total = std::fma(rest, static_cast<float>(sum_x) * group.to_float, total);
+      total = std::fma(rest, static_cast<float>(sum_x) * to_float, total);
     }
   }
   return total;
