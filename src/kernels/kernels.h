@@ -40,8 +40,8 @@ inline constexpr std::string_view kPackedLayout = "panels16-blocks256-v1";
 ///   kQ4K, kQ5K fl32(d*sc*q - dmin*m), super-blocks of 256 in groups of 32;
 ///   kQ6K d*sc*(q-32), super-blocks of 256 in groups of 16;
 ///   kInt8 d*(q-128), groups of 64; kInt4 fl32(d*sc*q - dmin*m), blocks of 256 in groups of 32:
-///   munia's own, made from float32 source rows, multiplied with activations of one byte
-///   (narrow.h).
+///   munia's own, made from float32 source rows, multiplied with activations of two bytes
+///   or one (narrow.h).
 enum class WeightType : std::uint8_t {
   kF32,
   kF16,

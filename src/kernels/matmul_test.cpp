@@ -74,7 +74,7 @@ TEST_P(MatmulOfType, ManyRowsAreTheSameBytesAsOneByOne) {
 
 TEST_P(MatmulOfType, ReferenceIsWithinItsRoundingErrorOfFloat64) {
   const WeightType type = GetParam();
-  if (is_narrow_type(type)) GTEST_SKIP() << "activations of one byte: narrow_test.cpp";
+  if (is_narrow_type(type)) GTEST_SKIP() << "coarser activations: narrow_test.cpp";
   const std::int64_t n_cols = 2816;
   const PackedWeights w = random_matrix(type, 16, n_cols);
   const std::vector<float> x = random_floats(3 * n_cols, 15);
