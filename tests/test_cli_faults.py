@@ -68,7 +68,7 @@ def test_memory_limit_shows_the_arithmetic(munia):
     (["predict", "--threads"], "--threads"),
     (["predict", "--task", "no-such-task", "hi"], "no-such-task"),
     (["predict", "--labels", "one", "hi"], "label"),
-    (["predict", "--weights", "int8", "hi"], "not available yet"),
+    (["predict", "--weights", "int2", "hi"], "int8"),
     (["predict", "--weights", "int3", "hi"], "int3"),
     (["predict", "--isa", "mmx", "hi"], "mmx"),
     (["predict", "--max-memory", "much", "hi"], "much"),
@@ -96,7 +96,7 @@ def test_usage(munia, arguments, word):
     assert word in munia.fails(2, *arguments)
 
 
-@pytest.mark.parametrize("command", ["quantize", "nonsense"])
+@pytest.mark.parametrize("command", ["quantise", "nonsense"])
 def test_unknown_command_lists_what_exists(munia, command):
     error = munia.fails(2, command, model=False)
     assert command in error and "predict" in error and "bench" in error
