@@ -57,9 +57,9 @@ constexpr SettingInfo kSettings[] = {
      "贪心解码：读取整个输出层，或先用 8 位副本筛选（结果相同，占用更多内存；auto：有利时使用）"},
     {"weights", "--weights", "MUNIA_WEIGHTS", "exact", "exact|int8|int4",
      "numbers to compute with: the file's own with float32 accuracy, or 8- or 4-bit integers made "
-     "from them, faster and smaller (not said: exact, or what a packed file holds)",
+     "from them, smaller and less exact (not said: exact, or what a packed file holds)",
      "用什么数计算：exact 为文件中的数值、float32 精度；int8、int4 为由其得到的 8 位或 4 "
-     "位整数，更快更小"
+     "位整数，更小，但精度较低"
      "（不指定：exact，或打包文件中的形式）"},
     {"isa", "--isa", "MUNIA_ISA", "auto", "NAME",
      "instruction set to use: see `munia doctor` (auto: the best)",
