@@ -13,11 +13,6 @@ from munia_cli import LLAMA_GGUF, QWEN, QWEN_GGUF, Munia
 FAST = ("-n", "3", "-r", "2", "--json")
 
 
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
-
-
 def texts_of(svg):
     return [element.text for element in ElementTree.parse(svg).iter() if element.text]
 

@@ -18,11 +18,6 @@ from munia_cli import QWEN, Munia, environment
 REVIEWS = ["很好", "太差了，再也不买", 'he said "好",\nand left', "一般", "很好", "x" * 300, " 好 "]
 
 
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
-
-
 def write_csv(path, rows, encoding="utf-8", newline="\r\n"):
     text = io.StringIO()
     csv.writer(text, lineterminator=newline).writerows(rows)

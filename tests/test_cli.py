@@ -14,14 +14,9 @@ import xml.etree.ElementTree
 
 import pytest
 
-from munia_cli import LLAMA_GGUF, QWEN, QWEN_GGUF, Munia, environment, json_lines
+from munia_cli import LLAMA_GGUF, QWEN, QWEN_GGUF, environment, json_lines
 
 TEXT = "今天的实验终于成功了，太棒了！"
-
-
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
 
 
 # --- predict, classify -----------------------------------------------------------------------

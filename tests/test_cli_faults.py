@@ -9,12 +9,7 @@ import subprocess
 
 import pytest
 
-from munia_cli import QWEN, QWEN_GGUF, Munia, environment, json_lines
-
-
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
+from munia_cli import QWEN, QWEN_GGUF, environment, json_lines
 
 
 # --- models (3) -----------------------------------------------------------------------------

@@ -15,11 +15,6 @@ BAD = ["糟糕", "讨厌"]
 THINGS = ["味道", "房间", "屏幕", "服务", "包装", "价格", "早餐", "书", "送货", "位置"]
 
 
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
-
-
 def reviews(n, seed=1):
     """Rows that are told apart by one word, which stands three times: the model is tiny and random."""
     rng = random.Random(seed)

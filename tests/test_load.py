@@ -3,13 +3,7 @@
 import json
 
 import pytest
-from munia_cli import Munia
 from munia_server import Server
-
-
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
 
 
 @pytest.fixture(scope="module")

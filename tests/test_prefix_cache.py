@@ -20,11 +20,6 @@ INSTRUCTION = ("你是一家书店的客服助手，说话温和、简短、具�
 TITLE = "请为下面的对话起一个不超过十个字的标题，只输出标题本身，不要引号，也不要句号。"
 
 
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
-
-
 class OneByOne:
     """`munia generate` that answers a line before the next one is written."""
 

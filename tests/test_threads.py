@@ -9,14 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from munia_cli import Munia, environment, json_lines
+from munia_cli import environment, json_lines
 
 CGROUP = Path("/sys/fs/cgroup")
-
-
-@pytest.fixture
-def munia(tmp_path):
-    return Munia(tmp_path)
 
 
 class Idle:

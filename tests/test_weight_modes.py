@@ -3,7 +3,6 @@ chunks or at once, from a source, a packed file or a quantized one; near the exa
 `eval --compare` says of them."""
 
 import hashlib
-import json
 import os
 import struct
 
@@ -11,22 +10,16 @@ import numpy as np
 import pytest
 
 import munia_process
-from munia_cli import MODELS, QWEN, QWEN_GGUF, Munia, json_lines
+from munia_cli import MODELS, QWEN, QWEN_GGUF, json_lines
 from munia_process import REAL_MODELS
 from test_invariance import RUNG_FLAGS, VARIANTS, hashes, rungs, tile_rungs
 
 MODES = ("int8", "int4")
+TEXTS = json_lines({"text": "今天的实验终于成功了，太棒了！"}, {"text": "Hello  world"})
 modes = pytest.mark.parametrize("mode", MODES)
 ODD = "llama-untied-f16-sharded"  # its rows are no multiple of 32 long
 TINY = [(golden, name) for golden, name in munia_process.tiny_models() if not name.startswith("llama-untied-f16")]
 tiny = pytest.mark.parametrize("golden, model", TINY, ids=[name for _, name in TINY])
-
-
-@pytest.fixture
-def munia(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    return Munia(home)
 
 
 @modes
@@ -76,9 +69,9 @@ def test_greedy_and_drawn_replies_alone_or_in_a_batch(munia, mode):
     assert [row["ids"] for row in together] == [row["ids"] for row in alone]
 
 
-def logits_of(munia, model, *flags):
-    texts = json_lines({"text": "今天的实验终于成功了，太棒了！"}, {"text": "Hello  world"})
-    return munia.run("logits", "--jsonl", "--model", model, *flags, model=False, stdin=texts).out
+def logits_of(munia, model, *flags, **options):
+    return munia.run("logits", "--jsonl", "--model", model, *flags, model=False, stdin=TEXTS,
+                     **options).out
 
 
 @modes
@@ -141,8 +134,7 @@ def test_the_environment_and_the_config_file_choose(munia, tmp_path):
     config.write_text('weights = "int4"\n')
     expected = logits_of(munia, QWEN, "--weights", "int4")
     assert logits_of(munia, QWEN, "--config", config) == expected
-    texts = json_lines({"text": "今天的实验终于成功了，太棒了！"}, {"text": "Hello  world"})
-    assert munia.run("logits", "--jsonl", stdin=texts, env={"MUNIA_WEIGHTS": "int4"}).out == expected
+    assert logits_of(munia, QWEN, env={"MUNIA_WEIGHTS": "int4"}) == expected
 
 
 def write_rows(path):
