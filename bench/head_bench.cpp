@@ -68,7 +68,7 @@ int run(int n_threads, std::string_view rung, int n_rounds, std::int64_t n_rows)
   head.n_rows = kVocab;
   head.n_cols = kHidden;
   head.panel_bytes = kernels::packed_panel_bytes(head.type, kHidden);
-  AlignedBuffer memory(head.panel_bytes * static_cast<std::size_t>(head.n_panels()));
+  AlignedBuffer memory(head.size_bytes());
   head.data = memory.data();
   pool.parallel_for(head.n_panels(), 16, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<std::uint16_t> rows(static_cast<std::size_t>(kernels::kPanelRows * kHidden));

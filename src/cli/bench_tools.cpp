@@ -33,7 +33,7 @@ ModelCost::ModelCost(const model::Model& model, HeadRead head) {
   const model::ModelConfig& config = model.config();
   const model::Weights& weights = model.weights();
   const auto bytes_of = [](const kernels::PackedMatrix& w) {
-    return static_cast<double>(w.n_panels()) * static_cast<double>(w.panel_bytes);
+    return static_cast<double>(w.size_bytes());
   };
   const auto flops_of = [](const kernels::PackedMatrix& w) {
     return 2 * static_cast<double>(w.n_rows) * static_cast<double>(w.n_cols);

@@ -45,9 +45,7 @@ constexpr std::size_t kPerplexityWindow = 512;  // tokens that see each other
 /// exp of the mean negative log-probability of the text's tokens, in windows that know nothing of
 /// each other; the first token of each is not counted.
 double perplexity_of(const Context& context, const Session& session, const std::string& text) {
-  const auto ids = value_or_fail(session.bundle->tokenizer->encode(text),
-                                 context.lang.pick("--perplexity", "--perplexity"));
-  std::vector<std::shared_ptr<engine::Ticket>> tickets;
+  const auto ids = value_or_fail(session.bundle->tokenizer->encode(text), "--perplexity");
   double sum = 0;
   std::int64_t n = 0;
   for (std::size_t begin = 0; begin + 1 < ids.size(); begin += kPerplexityWindow) {
@@ -59,7 +57,8 @@ double perplexity_of(const Context& context, const Session& session, const std::
     job.prompt_logprobs = 0;
     job.keep = false;
     const auto ticket = value_or_fail(session.engine->submit(std::move(job)), "--perplexity");
-    const auto result = std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), ""));
+    const auto result =
+        std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), "--perplexity"));
     for (const decode::TokenLogprob& token : result.prompt_logprobs) {
       sum += token.logprob;
       ++n;

@@ -143,9 +143,7 @@ void add_quantize(CommandLine& line, Context& context) {
   describe_output(spec, *flags);
   spec.run([&context, flags] {
     // Without a word the safer of both.
-    const bool is_said = context.settings.value("weights").origin != Origin::kDefault;
-    const auto mode = is_said ? model::weight_mode_named(context.settings.value("weights").text)
-                              : model::WeightMode::kInt8;
+    const auto mode = context.settings.weights().value_or(model::WeightMode::kInt8);
     if (mode == model::WeightMode::kExact) {
       fail(ExitStatus::kUsage,
            context.lang.pick("quantize makes int8 or int4 weights; `munia pack` writes exact ones",

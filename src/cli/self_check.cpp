@@ -62,7 +62,7 @@ std::vector<KernelCheck> check_kernels() {
     w.n_rows = kOutputs;
     w.n_cols = kInputs;
     w.panel_bytes = kernels::packed_panel_bytes(type, kInputs);
-    AlignedBuffer packed(static_cast<std::size_t>(w.n_panels()) * w.panel_bytes);
+    AlignedBuffer packed(w.size_bytes());
     w.data = packed.data();
     for (std::int64_t panel = 0; panel < w.n_panels(); ++panel) {
       const std::byte* rows[kernels::kPanelRows];

@@ -76,10 +76,7 @@ std::uint64_t weight_file_bytes(const std::string& path) {
 
 /// --weights, or nothing where nobody said it: then a packed file's own are taken.
 std::optional<model::WeightMode> weights_of(const Context& context, const SessionNeeds& needs) {
-  if (needs.weights) return needs.weights;
-  const Settings::Value& weights = context.settings.value("weights");
-  if (weights.origin == Origin::kDefault) return std::nullopt;
-  return model::weight_mode_named(weights.text);
+  return needs.weights ? needs.weights : context.settings.weights();
 }
 
 /// --head. The copy for screening is left out where nothing is greedy, and where --max-memory

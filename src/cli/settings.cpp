@@ -279,6 +279,11 @@ std::optional<int> Settings::decode_threads() const {
 std::vector<int> Settings::cpus() const { return parse_cpu_list(value("cpus").text); }
 std::int64_t Settings::spin_us() const { return *parse_integer(value("spin_us").text); }
 std::int64_t Settings::context() const { return parse_integer(value("context").text).value_or(0); }
+std::optional<model::WeightMode> Settings::weights() const {
+  const Value& weights = value("weights");
+  if (weights.origin == Origin::kDefault) return std::nullopt;
+  return model::weight_mode_named(weights.text);
+}
 std::optional<std::uint64_t> Settings::max_memory() const {
   return parse_bytes(value("max_memory").text);
 }

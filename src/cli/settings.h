@@ -15,6 +15,7 @@
 
 #include "cli/input.h"
 #include "cli/lang.h"
+#include "model/weight_mode.h"
 
 namespace munia::cli {
 
@@ -63,6 +64,7 @@ class Settings {
   bool kv_cache() const { return value("kv_cache").text == "on"; }
   std::optional<std::uint64_t> prefix_cache() const;  // 0: off; nothing: auto
   std::int64_t prefill_chunk() const;
+  std::optional<model::WeightMode> weights() const;  // nothing: nobody said it
   const std::string& head() const { return value("head").text; }
   bool offline() const { return value("offline").text == "on"; }
   bool load_mapped() const { return value("load").text == "map"; }

@@ -79,6 +79,7 @@ struct PackedMatrix {
   const std::byte* data = nullptr;  // [n_panels][panel_bytes]
   std::size_t panel_bytes = 0;      // multiple of 64
   std::int64_t n_panels() const { return (n_rows + kPanelRows - 1) / kPanelRows; }
+  std::size_t size_bytes() const { return panel_bytes * static_cast<std::size_t>(n_panels()); }
 };
 std::size_t packed_panel_bytes(WeightType type, std::int64_t n_cols);
 /// Packs kPanelRows source rows (each source_row_bytes long; nullptr stands for a row of zeros)

@@ -39,7 +39,6 @@ namespace {
 // clang-format off
 #include "kernels/vec_avx512.inc"
 #include "kernels/outputs_simd.inc"
-#include "kernels/rows_simd.inc"
 #include "kernels/amx_tiles.inc"
 #include "kernels/amx_rows.inc"
 #include "kernels/amx_matmul.inc"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/kernels.h"
+#include "kernels/packed_format.h"
 
 namespace munia::kernels {
 
@@ -48,8 +48,7 @@ inline std::vector<std::byte> random_rows(WeightType type, std::int64_t n_rows, 
     const std::uint16_t half = random_half(random);
     std::memcpy(rows.data() + at, &half, 2);
   };
-  const bool is_own = type == WeightType::kInt8 || type == WeightType::kInt4;
-  if (type == WeightType::kF32 || type == WeightType::kBf16 || is_own) {
+  if (type == WeightType::kF32 || type == WeightType::kBf16 || is_narrow_type(type)) {
     const std::size_t size = type == WeightType::kBf16 ? 2 : 4;
     const std::vector<float> values = random_floats(n_rows * n_cols, seed);
     for (std::size_t i = 0; i < values.size(); ++i) {  // BF16: the upper half of the float

@@ -50,7 +50,7 @@ HeadScreen make_nibbles(const PackedMatrix& head, const kernels::Kernels& kernel
   nibbles = head;
   nibbles.type = WeightType::kInt4;
   nibbles.panel_bytes = kernels::packed_panel_bytes(nibbles.type, nibbles.n_cols);
-  screen.memory = AlignedBuffer(nibbles.panel_bytes * static_cast<std::size_t>(nibbles.n_panels()));
+  screen.memory = AlignedBuffer(nibbles.size_bytes());
   std::byte* const data = screen.memory.data();
   nibbles.data = data;
   const std::int64_t n_groups = n_error_groups(head.n_cols);

@@ -60,8 +60,7 @@ struct HeadScreen {
   std::vector<float> errors;
   AlignedBuffer memory;  // empty too where the copy borrows a mapped file
   std::size_t size_bytes() const {
-    return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels()) +
-           nibbles.panel_bytes * static_cast<std::size_t>(nibbles.n_panels()) +
+    return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels()) + nibbles.size_bytes() +
            errors.size() * sizeof(float);
   }
 };

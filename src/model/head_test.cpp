@@ -60,7 +60,7 @@ class TestHead {
     matrix_.n_rows = kVocab;
     matrix_.n_cols = kHidden;
     matrix_.panel_bytes = kernels::packed_panel_bytes(type, kHidden);
-    memory_ = AlignedBuffer(matrix_.panel_bytes * static_cast<std::size_t>(matrix_.n_panels()));
+    memory_ = AlignedBuffer(matrix_.size_bytes());
     matrix_.data = memory_.data();
     for (std::int64_t p = 0; p < matrix_.n_panels(); ++p) {
       const std::byte* rows[kPanelRows] = {};

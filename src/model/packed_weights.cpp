@@ -4,7 +4,6 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "model/architecture.h"
@@ -26,10 +25,6 @@ constexpr const char* kNibbles = "head_int4";  // the copy of an INT8 head, and 
 constexpr const char* kNibbleErrors = "head_int4.errors";
 
 constexpr std::size_t kCopyStepBytes = std::size_t{4} << 20;
-
-std::size_t matrix_bytes(const PackedMatrix& matrix) {
-  return matrix.panel_bytes * static_cast<std::size_t>(matrix.n_panels());
-}
 
 // Calls visit.matrix(name, matrix, n_rows, n_cols) and visit.vector(name, values, n, required) for
 // all parts of the model, in the order in which forward reads them. One list for both directions.
@@ -75,7 +70,7 @@ struct PartWriter {
     part.type = std::string(kernels::weight_type_name(matrix.type));
     part.n_rows = n_rows;
     part.n_cols = n_cols;
-    writer.add_matrix(std::move(part), {matrix.data, matrix_bytes(matrix)});
+    writer.add_matrix(std::move(part), {matrix.data, matrix.size_bytes()});
     return {};
   }
   Status vector(const std::string& name, const std::vector<float>& values, std::int64_t, bool) {
@@ -98,9 +93,9 @@ class PartReader {
     }
     matrix = {*type, n_rows, n_cols, file_.bytes(*part).data(),
               kernels::packed_panel_bytes(*type, n_cols)};
-    if (part->size_bytes != matrix_bytes(matrix)) {
+    if (part->size_bytes != matrix.size_bytes()) {
       return bad(name, "has " + std::to_string(part->size_bytes) + " bytes, expected " +
-                           std::to_string(matrix_bytes(matrix)));
+                           std::to_string(matrix.size_bytes()));
     }
     matrices.push_back(&matrix);
     offsets.push_back(part->offset);
@@ -202,10 +197,20 @@ Status copy_matrices(const MuniaFile& file, const PartReader& parts, Weights& we
   for (std::size_t i = 0; i < parts.matrices.size(); ++i) {
     PackedMatrix& matrix = *parts.matrices[i];
     matrix.data = to;
-    copy.add(parts.offsets[i], {to, matrix_bytes(matrix)});
-    to += matrix_bytes(matrix);
+    copy.add(parts.offsets[i], {to, matrix.size_bytes()});
+    to += matrix.size_bytes();
   }
   return copy.run(pool);
+}
+
+/// `size_bytes` from `offset` on, in memory of their own.
+Result<AlignedBuffer> copy_part(const MuniaFile& file, std::uint64_t offset, std::size_t size_bytes,
+                                ThreadPool& pool) {
+  AlignedBuffer memory(size_bytes);
+  Copy copy(file);
+  copy.add(offset, {memory.data(), size_bytes});
+  MUNIA_RETURN_IF_ERROR(copy.run(pool));
+  return memory;
 }
 
 /// Mapped matrices of exact weights become those of `mode`, in an arena.
@@ -218,7 +223,7 @@ void quantize_matrices(const MuniaFile& file, const PartReader& parts, WeightMod
     PackedMatrix target = *source;
     target.type = stored_type(mode, is_table, source->type, source->n_cols);
     target.panel_bytes = kernels::packed_panel_bytes(target.type, target.n_cols);
-    arena_bytes += matrix_bytes(target);
+    arena_bytes += target.size_bytes();
     targets.push_back(target);
   }
   weights.arena = AlignedBuffer(arena_bytes);
@@ -240,9 +245,9 @@ void quantize_matrices(const MuniaFile& file, const PartReader& parts, WeightMod
         }
       }
     });
-    file.drop({source.data, matrix_bytes(source)});
+    file.drop({source.data, source.size_bytes()});
     *parts.matrices[i] = target;
-    to += matrix_bytes(target);
+    to += target.size_bytes();
   }
 }
 
@@ -274,7 +279,7 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
   weights.layers.resize(static_cast<std::size_t>(config.n_layers));
   PartReader parts(*file);
   MUNIA_RETURN_IF_ERROR(visit_parts(config, weights, parts));
-  for (const PackedMatrix* matrix : parts.matrices) weights.size_bytes += matrix_bytes(*matrix);
+  for (const PackedMatrix* matrix : parts.matrices) weights.size_bytes += matrix->size_bytes();
   if (mode.value_or(*own_mode) != *own_mode) {
     quantize_matrices(*file, parts, *mode, kernels, weights, pool);
   } else if (way == LoadWay::kCopy) {
@@ -284,14 +289,7 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
     file->read_ahead();
   }
   if (config.tied_embeddings) weights.head = weights.embedding;
-  std::set<std::string_view> types;
-  for (const PackedMatrix* matrix : parts.matrices) {
-    types.insert(kernels::weight_type_name(matrix->type));
-  }
-  for (const std::string_view type : types) {
-    if (!weights.types.empty()) weights.types += "+";
-    weights.types += type;
-  }
+  weights.types = types_of(parts.matrices);
   return weights;
 }
 
@@ -323,11 +321,9 @@ Result<std::optional<HeadScreen>> nibbles_from_packed(const MuniaFile& file, Loa
                                      head.n_panels() * n_error_groups(head.n_cols), true));
   if (screen.nibbles.type != WeightType::kInt4) return std::optional<HeadScreen>();
   if (way == LoadWay::kCopy) {
-    screen.memory = AlignedBuffer(matrix_bytes(screen.nibbles));
+    MUNIA_ASSIGN_OR_RETURN(screen.memory,
+                           copy_part(file, parts.offsets[0], screen.nibbles.size_bytes(), pool));
     screen.nibbles.data = screen.memory.data();
-    Copy copy(file);
-    copy.add(parts.offsets[0], {screen.memory.data(), matrix_bytes(screen.nibbles)});
-    MUNIA_RETURN_IF_ERROR(copy.run(pool));
   }
   return std::optional<HeadScreen>(std::move(screen));
 }
@@ -354,11 +350,8 @@ Result<HeadScreen> head_screen_from_packed(const MuniaFile& file, LoadWay way,
   HeadScreen screen;
   screen.matrix = {head.n_rows, head.n_cols, file.bytes(*part).data(), panel_bytes};
   if (way == LoadWay::kMap) return screen;
-  screen.memory = AlignedBuffer(part->size_bytes);
+  MUNIA_ASSIGN_OR_RETURN(screen.memory, copy_part(file, part->offset, part->size_bytes, pool));
   screen.matrix.data = screen.memory.data();
-  Copy copy(file);
-  copy.add(part->offset, {screen.memory.data(), static_cast<std::size_t>(part->size_bytes)});
-  MUNIA_RETURN_IF_ERROR(copy.run(pool));
   return screen;
 }
 

@@ -84,10 +84,9 @@ class Loader {
     weights_.size_bytes = arena_bytes_;
     for (const PackPlan& matrix : plans_) pack(matrix, pool);
     if (c_.tied_embeddings) weights_.head = weights_.embedding;
-    for (const std::string& type : types_) {
-      if (!weights_.types.empty()) weights_.types += "+";
-      weights_.types += type;
-    }
+    std::vector<PackedMatrix*> matrices;
+    for (const PackPlan& plan : plans_) matrices.push_back(plan.target);
+    weights_.types = types_of(matrices);
     return std::move(weights_);
   }
 
@@ -151,7 +150,6 @@ class Loader {
                                                 " bytes, expected " + std::to_string(source_bytes)};
     }
     target.type = stored_type(weights_.mode, role == "embedding" || role == "head", type, n_cols);
-    types_.insert(std::string(kernels::weight_type_name(target.type)));
     target.n_rows = n_rows;
     target.n_cols = n_cols;
     target.panel_bytes = kernels::packed_panel_bytes(target.type, n_cols);
@@ -161,7 +159,7 @@ class Loader {
     entry.qk_head_dim = source_.qk_row != nullptr && (role == "q" || role == "k") ? c_.head_dim : 0;
     entry.arena_offset = arena_bytes_;
     entry.target = &target;
-    arena_bytes_ += target.panel_bytes * static_cast<std::size_t>(target.n_panels());
+    arena_bytes_ += target.size_bytes();
     arena_bytes_ = (arena_bytes_ + kAlignment - 1) / kAlignment * kAlignment;
     plans_.push_back(entry);
     return {};
@@ -257,10 +255,20 @@ class Loader {
   Weights weights_;
   std::vector<PackPlan> plans_;
   std::size_t arena_bytes_ = 0;
-  std::set<std::string> types_;
 };
 
 }  // namespace
+
+std::string types_of(std::span<PackedMatrix* const> matrices) {
+  std::set<std::string_view> types;
+  for (const PackedMatrix* matrix : matrices) types.insert(weight_type_name(matrix->type));
+  std::string text;
+  for (const std::string_view type : types) {
+    if (!text.empty()) text += "+";
+    text += type;
+  }
+  return text;
+}
 
 Result<Weights> load_weights(const ModelConfig& config, const TensorSource& source, WeightMode mode,
                              const kernels::Kernels& kernels, ThreadPool& pool) {

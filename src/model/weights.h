@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,9 @@ struct Weights {
   std::string types;                             // "BF16" or, for a mixed file, "Q4_K+Q6_K+Q5_0"
   WeightMode mode = WeightMode::kExact;
 };
+
+/// Weights::types of these matrices: each type once, in the order of their names.
+std::string types_of(std::span<kernels::PackedMatrix* const> matrices);
 
 /// How an architecture finds its tensors: the names of one container and the order of its rows.
 struct TensorSource {
