@@ -28,7 +28,8 @@ class PackedHead : public testing::Test {
                       ("packed_head_" + std::to_string(static_cast<int>(head)) + "_" +
                        std::to_string(getpid()) + ".munia");
     paths_.push_back(path);
-    EXPECT_TRUE(pack_bundle(*load(kModel, head), path.string(), "test", {}));
+    const auto bundle = load(kModel, head);
+    EXPECT_TRUE(pack_bundle(*bundle, *bundle->model, path.string(), "test", {}));
     return path.string();
   }
 

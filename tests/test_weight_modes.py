@@ -81,14 +81,14 @@ def test_a_quantized_file_gives_the_same_bytes(munia, tmp_path, source, mode):
     expected = logits_of(munia, source, "--weights", mode)
     assert expected and expected != logits_of(munia, source)
     file = tmp_path / "m.munia"
-    done = munia.lines("quantize", "--json", "--weights", mode, "--model", source, "-o", file,
-                       model=False)[0]
+    done = munia.lines("quantize", "--json", "--weights", mode, "--texts", "none", "--model", source,
+                       "-o", file, model=False)[0]
     assert done["weights"] == mode and "INT" in done["weight_types"]
     for flags in ((), ("--load", "map"), ("--verify",), ("--weights", mode)):
         assert logits_of(munia, file, *flags) == expected, flags
     again = tmp_path / "again.munia"
-    munia.lines("quantize", "--json", "--weights", mode, "--threads", "1", "--model", source, "-o",
-                again, model=False)
+    munia.lines("quantize", "--json", "--weights", mode, "--texts", "none", "--threads", "1", "--model",
+                source, "-o", again, model=False)
     assert again.read_bytes() == file.read_bytes()
     # By way of a packed file of exact weights.
     exact = tmp_path / "exact.munia"
@@ -101,6 +101,43 @@ def test_a_quantized_file_gives_the_same_bytes(munia, tmp_path, source, mode):
     assert munia.lines("pack", "--json", "--force", "--model", file, "-o", again,
                        model=False)[0]["weights"] == mode
     assert again.read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("source", [QWEN, QWEN_GGUF, MODELS / "llama-tied-q4_1.gguf", MODELS / ODD],
+                         ids=lambda path: path.name)
+def test_int4_rounded_with_texts(munia, tmp_path, source):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("今天真好\n\nnot so good\n", encoding="utf-8")
+    files = [tmp_path / f"{i}.munia" for i in range(3)]
+    for file, flags in zip(files, ((), ("--threads", "1"), ("--texts", texts))):
+        done = munia.lines("quantize", "--json", "--weights", "int4", "--model", source, "-o", file,
+                           *flags, model=False)[0]
+        assert done["weights"] == "int4" and (done["texts"] == 2) == ("--texts" in flags)
+        assert done["text_tokens"] > 10
+    assert files[0].read_bytes() == files[1].read_bytes()
+    found = [logits_of(munia, file) for file in files]
+    assert logits_of(munia, files[0], "--load", "map") == found[0]
+    for isa in rungs(RUNG_FLAGS):
+        file = tmp_path / f"{isa}.munia"
+        munia.lines("quantize", "--json", "--weights", "int4", "--model", source, "-o", file, model=False,
+                    env={"MUNIA_ISA": isa})
+        assert logits_of(munia, file) == found[0], isa
+    by_itself = logits_of(munia, source, "--weights", "int4")
+    if "q4_1" not in source.name and source.name != ODD:  # else the codes are those of the file already
+        assert by_itself not in found and found[0] != found[2]
+
+
+def test_texts_that_cannot_be_rounded_with(munia, tmp_path):
+    def fails(status, *flags):
+        return munia.fails(status, "quantize", "-o", tmp_path / "x.munia", *flags)
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n \n")
+    assert "--texts" in fails(2, "--weights", "int8", "--texts", empty)
+    assert "no text" in fails(4, "--weights", "int4", "--texts", empty)
+    assert "nothing.txt" in fails(3, "--weights", "int4", "--texts", tmp_path / "nothing.txt")
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\n")
+    assert "UTF-8" in fails(4, "--weights", "int4", "--texts", tmp_path / "bad.txt")
+    assert not list(tmp_path.glob("*.munia*"))
 
 
 def test_what_cannot_be_is_refused(munia, tmp_path):

@@ -14,22 +14,6 @@
 namespace munia::cli {
 namespace {
 
-std::vector<std::string> read_texts(const Context& context, const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    fail(ExitStatus::kCannotLoad, path + ": " + std::strerror(errno));
-  }
-  LineReader reader(fd, context.settings.encoding(), context.lang);
-  std::vector<std::string> texts;
-  while (std::optional<std::string> line = reader.next_filled()) texts.push_back(*std::move(line));
-  ::close(fd);
-  if (texts.empty()) {
-    fail(ExitStatus::kBadInput,
-         context.lang.tr("{}: there is no text in it", "{}：文件里没有文本", path));
-  }
-  return texts;
-}
-
 LoadPlan make_plan(const Context& context, const ServeBenchFlags& flags) {
   LoadPlan plan;
   plan.target.url = flags.url;
@@ -51,8 +35,9 @@ LoadPlan make_plan(const Context& context, const ServeBenchFlags& flags) {
   plan.n_requests = flags.n_requests;
   plan.concurrency = flags.concurrency;
   plan.check = flags.check;
-  plan.texts =
-      flags.texts.empty() ? mixed_texts(flags.n_requests) : read_texts(context, flags.texts);
+  plan.texts = flags.texts.empty()
+                   ? mixed_texts(flags.n_requests)
+                   : read_texts(flags.texts, context.settings.encoding(), context.lang);
   return plan;
 }
 

@@ -4,12 +4,16 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/json_writer.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/session.h"
+#include "tasks/quantize.h"
 
 namespace munia::cli {
 namespace {
@@ -19,7 +23,10 @@ namespace fs = std::filesystem;
 struct PackFlags {
   std::string output;
   bool force = false;
+  std::string texts;  // of quantize: a file, "none", or empty for the built-in ones
 };
+
+constexpr const char* kNoTexts = "none";
 
 class Progress {
  public:
@@ -64,6 +71,29 @@ void check_output(const Context& context, const PackFlags& flags) {
   }
 }
 
+/// INT4 weights made with the texts that the flags name.
+tasks::Quantized quantize(const Context& context, const PackFlags& flags,
+                          const engine::ModelBundle& bundle, const std::atomic<bool>& stopped,
+                          ThreadPool& pool) {
+  const std::span<const char* const> built_in = tasks::sample_texts();
+  const std::vector<std::string> texts =
+      flags.texts.empty() ? std::vector<std::string>(built_in.begin(), built_in.end())
+                          : read_texts(flags.texts, context.settings.encoding(), context.lang);
+  tasks::QuantizeOptions options;
+  options.head = bundle_options(context, 0).head;
+  options.cancelled = [&stopped] { return stopped.load(); };
+  Result<tasks::Quantized> made = tasks::quantize_with_texts(bundle, texts, options, pool);
+  if (!made) {
+    if (made.error().code == ErrorCode::kCancelled) {
+      fail(ExitStatus::kInterrupted, made.error().message);
+    }
+    fail(ExitStatus::kFailed, made.error().message);
+  }
+  print_note(context.lang.tr("rounded with {} texts ({} tokens)", "用 {} 条文本（{} 个词元）取整",
+                             made->n_texts, made->n_tokens));
+  return *std::move(made);
+}
+
 /// `asked`: the form of the weights; none: as --weights says.
 ExitStatus run_pack(const Context& context, const PackFlags& flags,
                     std::optional<model::WeightMode> asked) {
@@ -71,11 +101,20 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags,
   const std::string source = find_model_path(context, context.settings.model());
   const Threads threads = choose_threads(context, source);
   ThreadPool pool(pool_options(context, threads));
+  const bool reads_texts = asked == model::WeightMode::kInt4 && flags.texts != kNoTexts;
+  if (!reads_texts && !flags.texts.empty() && flags.texts != kNoTexts) {
+    fail(ExitStatus::kUsage,
+         context.lang.pick("--texts is for --weights int4", "--texts 只用于 --weights int4"));
+  }
+  const auto loaded = reads_texts ? model::WeightMode::kExact : asked;
   const auto bundle =
-      engine::load_bundle(source, bundle_options(context, 0, {.weights = asked}), pool);
+      engine::load_bundle(source, bundle_options(context, 0, {.weights = loaded}), pool);
 
   const auto stopped = std::make_shared<std::atomic<bool>>(false);
   context.interrupts->on_interrupt([stopped] { *stopped = true; });
+  tasks::Quantized quantized;
+  if (reads_texts) quantized = quantize(context, flags, *bundle, *stopped, pool);
+  const model::Model& model = quantized.model ? *quantized.model : *bundle->model;
   Progress progress(flags.output);
   files::MuniaFileWriter::Callbacks callbacks;
   callbacks.on_progress = [&](std::uint64_t done, std::uint64_t total) {
@@ -84,7 +123,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags,
   callbacks.cancelled = [stopped] { return stopped->load(); };
   const auto begin = Clock::now();
   const Result<std::uint64_t> size =
-      engine::pack_bundle(*bundle, flags.output, "munia " MUNIA_VERSION, callbacks);
+      engine::pack_bundle(*bundle, model, flags.output, "munia " MUNIA_VERSION, callbacks);
   const double write_seconds = seconds_since(begin);
   progress.end();
   context.interrupts->on_interrupt({});
@@ -93,7 +132,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags,
     if (cancelled) print_note(size.error().message);
     fail(cancelled ? ExitStatus::kInterrupted : ExitStatus::kFailed, size.error().message);
   }
-  const model::Weights& weights = bundle->model->weights();
+  const model::Weights& weights = model.weights();
   if (context.json) {
     JsonWriter writer;
     writer.begin_object()
@@ -105,6 +144,8 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags,
         .field("weight_types", weights.types)
         .field("weight_bytes", weights.size_bytes)
         .field("layout", kernels::kPackedLayout)
+        .field("texts", quantized.n_texts)
+        .field("text_tokens", quantized.n_tokens)
         .field("load_seconds", bundle->load_seconds)
         .field("write_seconds", write_seconds)
         .end_object();
@@ -141,6 +182,13 @@ void add_quantize(CommandLine& line, Context& context) {
                    "把模型的权重量化为 8 位或 4 位，写成一个打包的 .munia 文件");
   const auto flags = std::make_shared<PackFlags>();
   describe_output(spec, *flags);
+  spec.option(
+      "--texts", flags->texts, "FILE|none",
+      "for int4: texts like those that will be read, one a line; the weights are rounded so "
+      "that the answers to them change least (default: built-in ones; none: each weight for "
+      "itself)",
+      "用于 int4：与将来要处理的文本相似的文本，每行一条；权重的取整使这些文本的结果变化最小"
+      "（默认：内置文本；none：逐个权重取整）");
   spec.run([&context, flags] {
     // Without a word the safer of both.
     const auto mode = context.settings.weights().value_or(model::WeightMode::kInt8);

@@ -1,5 +1,6 @@
 #include "cli/input.h"
 
+#include <fcntl.h>
 #include <iconv.h>
 #include <poll.h>
 #include <unistd.h>
@@ -154,6 +155,21 @@ std::optional<std::string> LineReader::next_filled() {
     std::optional<std::string> line = next();
     if (!line || !is_blank(*line)) return line;
   }
+}
+
+std::vector<std::string> read_texts(const std::string& path, Encoding encoding, Lang lang) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) {
+    fail(ExitStatus::kCannotLoad, path + ": " + std::strerror(errno));
+  }
+  LineReader reader(fd, encoding, lang);
+  std::vector<std::string> texts;
+  while (std::optional<std::string> line = reader.next_filled()) texts.push_back(*std::move(line));
+  ::close(fd);
+  if (texts.empty()) {
+    fail(ExitStatus::kBadInput, lang.tr("{}: there is no text in it", "{}：文件里没有文本", path));
+  }
+  return texts;
 }
 
 std::string argument_text(const std::string& text, std::size_t index, Encoding encoding,

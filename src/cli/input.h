@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/lang.h"
 
@@ -48,6 +49,10 @@ class LineReader {
   std::uint64_t line_offset_ = 0;  // of the last line in the input
   std::uint64_t next_offset_ = 0;
 };
+
+/// The lines of a file that hold more than white space; fails with status 3 where it cannot be
+/// opened, with 4 where there are none.
+std::vector<std::string> read_texts(const std::string& path, Encoding encoding, Lang lang);
 
 /// A text from the command line, as UTF-8; fails with status 4 when it is not.
 std::string argument_text(const std::string& text, std::size_t index, Encoding encoding, Lang lang);

@@ -212,19 +212,18 @@ std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path) {
   return bundle;
 }
 
-Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& path,
-                                  const std::string& producer,
+Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const model::Model& model,
+                                  const std::string& path, const std::string& producer,
                                   const files::MuniaFileWriter::Callbacks& callbacks) {
   files::MuniaFileWriter writer({std::string(kernels::kPackedLayout),
-                                 std::string(weight_mode_name(bundle.model->weights().mode)),
-                                 producer});
-  model::ModelConfig config = bundle.model->config();
+                                 std::string(weight_mode_name(model.weights().mode)), producer});
+  model::ModelConfig config = model.config();
   config.eos_ids = bundle.eos_ids;  // with those that only the source's other parts tell
   writer.add_bytes("config", model::config_to_packed(config));
   writer.add_bytes("tokenizer", bundle.tokenizer->pack());
   if (bundle.chat_template) writer.add_bytes("chat_template", bundle.template_source);
-  model::add_weights(config, bundle.model->weights(), writer);
-  model::add_head_screen(bundle.model->head_screen(), writer);
+  model::add_weights(config, model.weights(), writer);
+  model::add_head_screen(model.head_screen(), writer);
   return writer.write(path, callbacks);
 }
 

@@ -59,9 +59,10 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
 /// Tokenizer and template only (tokenize, detokenize, render): no weights. Throws LoadError.
 std::shared_ptr<const ModelBundle> load_text_bundle(const std::string& path);
 
-/// Writes all of a bundle as a packed file; gives its size. kIo, kLimit or kCancelled.
-Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const std::string& path,
-                                  const std::string& producer,
+/// Writes all of a bundle as a packed file, with the weights of `model`, its own or others made
+/// from them; gives its size. kIo, kLimit or kCancelled.
+Result<std::uint64_t> pack_bundle(const ModelBundle& bundle, const model::Model& model,
+                                  const std::string& path, const std::string& producer,
                                   const files::MuniaFileWriter::Callbacks& callbacks);
 
 }  // namespace munia::engine

@@ -160,8 +160,10 @@ struct Kernels {
   /// All rows of panel `panel` of w as float32, k by k: out [n_cols][kPanelRows]. For quantizing.
   void (*unpack_panel)(const PackedMatrix& w, std::int64_t panel, float* out);
   /// The panel of `type`, INT8 or INT4, of 16 rows of float32 k by k: w [n_cols][kPanelRows]. The
-  /// bytes are those of pack_panel of the same rows (quantize.cpp).
-  void (*quantize_panel)(WeightType type, const float* w, std::int64_t n_cols, std::byte* panel);
+  /// bytes are those of pack_panel of the same rows (quantize.cpp). `spread` [n_cols][kBlockCols]
+  /// or nullptr, for INT4 alone: what the rounding of a weight does to those behind it.
+  void (*quantize_panel)(WeightType type, const float* w, std::int64_t n_cols, const float* spread,
+                         std::byte* panel);
 
   /// out[t][i] = weight[i] * (x[t][i] * (1 / sqrt(mean(x[t]^2) + eps))), as Hugging Face orders it.
   void (*rms_norm)(const float* x, const float* weight, float eps, std::int64_t n_rows,

@@ -182,14 +182,19 @@ TEST(Narrow, EveryRungQuantizesToTheBytesOfTheReference) {
         if (k == 5) lanes[9] = -std::numeric_limits<float>::infinity();
         lanes[10] *= 3e-5F;
       }
+      std::vector<float> spread = random_floats(n_cols * kBlockCols, 50);
+      for (float& value : spread) value = std::abs(value) * 0.2F;
       const std::size_t size = packed_panel_bytes(type, n_cols);
       ExactBuffer want(size);
-      kScalarKernels.quantize_panel(type, w.data(), n_cols, want.data());
-      for (const Kernels* kernels : rungs()) {
-        ExactBuffer got(size);
-        kernels->quantize_panel(type, w.data(), n_cols, got.data());
-        EXPECT_EQ(std::memcmp(got.data(), want.data(), size), 0)
-            << kernels->name << " " << weight_type_name(type) << " k " << n_cols;
+      ExactBuffer got(size);
+      const float* const spreads[] = {nullptr, spread.data()};
+      for (const float* spread_now : spreads) {
+        kScalarKernels.quantize_panel(type, w.data(), n_cols, spread_now, want.data());
+        for (const Kernels* kernels : rungs()) {
+          kernels->quantize_panel(type, w.data(), n_cols, spread_now, got.data());
+          EXPECT_EQ(std::memcmp(got.data(), want.data(), size), 0)
+              << kernels->name << " " << weight_type_name(type) << " k " << n_cols;
+        }
       }
     }
   }

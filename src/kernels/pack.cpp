@@ -177,9 +177,10 @@ void place_lane(const RowBlock& block, std::int64_t n_block_cols, std::int64_t l
   }
 }
 
+/// `spread`: of quantize_block.
 template <WeightType kType>
-void pack_quantized(const std::byte* const rows[kPanelRows], std::int64_t n_cols,
-                    std::byte* panel) {
+void pack_quantized(const std::byte* const rows[kPanelRows], std::int64_t n_cols, std::byte* panel,
+                    const float* spread = nullptr) {
   constexpr PackedFormat kFormat = packed_format(kType);
   for (std::int64_t k = 0; k < n_cols; k += kBlockCols) {
     const std::int64_t n_block_cols = n_cols - k < kBlockCols ? n_cols - k : kBlockCols;
@@ -190,7 +191,8 @@ void pack_quantized(const std::byte* const rows[kPanelRows], std::int64_t n_cols
       if constexpr (is_narrow_type(kType)) {
         std::array<float, kBlockCols> w;
         std::memcpy(w.data(), source, static_cast<std::size_t>(n_block_cols) * sizeof(float));
-        quantize_block(kType, w.data(), n_block_cols, block);
+        quantize_block(kType, w.data(), n_block_cols,
+                       spread != nullptr ? spread + k * kBlockCols : nullptr, block);
       } else if constexpr (!kFormat.two_level) {
         read_groups<kType>(source, n_block_cols / 32, block);
       } else if constexpr (kType == WeightType::kQ6K) {
@@ -278,6 +280,18 @@ void pack_panel(WeightType type, const std::byte* const rows[kPanelRows], std::i
       return pack_quantized<WeightType::kInt8>(rows, n_cols, panel);
     case WeightType::kInt4:
       return pack_quantized<WeightType::kInt4>(rows, n_cols, panel);
+  }
+}
+
+void quantize_rows(WeightType type, const float* const rows[kPanelRows], std::int64_t n_cols,
+                   const float* spread, std::byte* panel) {
+  std::memset(panel, 0, packed_panel_bytes(type, n_cols));
+  const std::byte* bytes[kPanelRows];
+  for (int i = 0; i < kPanelRows; ++i) bytes[i] = reinterpret_cast<const std::byte*>(rows[i]);
+  if (type == WeightType::kInt8) {
+    pack_quantized<WeightType::kInt8>(bytes, n_cols, panel);
+  } else {
+    pack_quantized<WeightType::kInt4>(bytes, n_cols, panel, spread);
   }
 }
 

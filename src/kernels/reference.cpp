@@ -7,6 +7,7 @@
 #include "kernels/digits.h"
 #include "kernels/narrow.h"
 #include "kernels/packed_format.h"
+#include "kernels/row_block.h"
 #include "kernels/rungs.h"
 #include "kernels/scalar_math.h"
 
@@ -130,15 +131,16 @@ void unpack_panel(const PackedMatrix& w, std::int64_t panel, float* out) {
   }
 }
 
-void quantize_panel(WeightType type, const float* w, std::int64_t n_cols, std::byte* panel) {
+void quantize_panel(WeightType type, const float* w, std::int64_t n_cols, const float* spread,
+                    std::byte* panel) {
   std::vector<float> rows(static_cast<std::size_t>(kPanelRows * n_cols));
-  const std::byte* places[kPanelRows];
+  const float* places[kPanelRows];
   for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
     float* row = rows.data() + lane * n_cols;
     for (std::int64_t k = 0; k < n_cols; ++k) row[k] = w[k * kPanelRows + lane];
-    places[lane] = reinterpret_cast<const std::byte*>(row);
+    places[lane] = row;
   }
-  pack_panel(type, places, n_cols, panel);
+  quantize_rows(type, places, n_cols, spread, panel);
 }
 
 /// The arithmetic of digits.h: parts [n_cols] are one output's weights taken apart.

@@ -19,7 +19,13 @@ struct RowBlock {
 };
 
 /// n weights w (a multiple of 32, at most kBlockCols) as codes and scales of `type`, INT8 or INT4.
-/// Weights that are not finite make the block's weights NaN.
-void quantize_block(WeightType type, const float* w, std::int64_t n, RowBlock& out);
+/// Weights that are not finite make the block's weights NaN. `spread` [n][kBlockCols] or nullptr:
+/// quantize.cpp.
+void quantize_block(WeightType type, const float* w, std::int64_t n, const float* spread,
+                    RowBlock& out);
+
+/// The panel of `type`, INT8 or INT4, of 16 rows [n_cols]; `spread` as in Kernels::quantize_panel.
+void quantize_rows(WeightType type, const float* const rows[kPanelRows], std::int64_t n_cols,
+                   const float* spread, std::byte* panel);
 
 }  // namespace munia::kernels

@@ -92,11 +92,12 @@ void ForwardPass::for_rows(std::int64_t n_rows, const Body& body) {
   }
 }
 
-// Where every layer but the last, or a last layer that is tapped, has all rows.
+// Where every layer but the last, or a last layer that somebody watches, has all rows.
 Architecture::Block ForwardPass::block_of(std::int64_t layer) const {
   const auto is_tapped = [this](const HiddenTap& tap) { return tap.layer == c_.n_layers; };
   const bool prunes = layer == c_.n_layers - 1 && model_.architecture_->last_block != nullptr &&
                       static_cast<std::int64_t>(a_.wanted_.size()) < n_rows_ &&
+                      batch_.observer == nullptr &&
                       std::none_of(batch_.taps.begin(), batch_.taps.end(), is_tapped);
   return prunes ? model_.architecture_->last_block : model_.architecture_->block;
 }
@@ -365,6 +366,7 @@ PreparedRows ForwardPass::prepare(std::span<const MatmulJob> jobs, const float* 
 // through, so that one hand-off to the pool covers them all and a thread goes on with the next
 // matrix where another still works.
 void ForwardPass::matmul(std::span<const MatmulJob> jobs, const float* x) {
+  if (batch_.observer != nullptr) batch_.observer->see(*jobs.front().linear, x, n_rows_, pool_);
   const PreparedRows prepared = prepare(jobs, x);
   std::int64_t n_panels = 0;
   for (const MatmulJob& job : jobs) n_panels += job.linear->w.n_panels();

@@ -59,7 +59,7 @@ HeadScreen make_nibbles(const PackedMatrix& head, const kernels::Kernels& kernel
     std::vector<float> exact;
     std::vector<float> copy(static_cast<std::size_t>(kPanelRows * head.n_cols));
     for (std::int64_t panel = begin; panel < end; ++panel) {
-      quantize_panel(kernels, head, panel, nibbles.type, exact,
+      quantize_panel(kernels, head, panel, nibbles.type, nullptr, exact,
                      data + static_cast<std::size_t>(panel) * nibbles.panel_bytes);
       kernels.unpack_panel(nibbles, panel, copy.data());
       write_errors(exact.data(), copy.data(), head.n_cols, screen.errors.data() + panel * n_groups);

@@ -147,6 +147,16 @@ std::unique_ptr<Model> Model::load_packed(const std::shared_ptr<const files::Mun
   return model;
 }
 
+std::unique_ptr<Model> Model::quantized(const Model& exact, WeightMode mode,
+                                        const InputMoments& moments, HeadMode head,
+                                        ThreadPool& pool) {
+  const Options options = {exact.kernels_, exact.context_, head, mode};
+  std::unique_ptr<Model> model(new Model(exact.config_, options));
+  model->weights_ = quantized_weights(exact.weights_, mode, moments, *exact.kernels_, pool);
+  model->head_screen_ = make_head_screen(model->weights_.head, head, *exact.kernels_, pool);
+  return model;
+}
+
 void Model::forward(const Batch& batch, Activations& activations, ThreadPool& pool) const {
   ForwardPass(*this, batch, activations, pool).run();
 }

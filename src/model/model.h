@@ -22,6 +22,7 @@
 namespace munia::model {
 
 struct Architecture;
+class InputMoments;
 
 /// New tokens of one sequence. They stand at positions kv->n_tokens() … and see all before them.
 struct SequenceSlice {
@@ -37,6 +38,17 @@ struct HiddenTap {
   float* out = nullptr;  // [n_tokens of the batch, hidden_dim] f32
 };
 
+/// Is shown what the linear layers are multiplied with. Layers that share their input are shown as
+/// the first of them: q, o, gate, down.
+class InputObserver {
+ public:
+  /// x [n_rows, layer.w.n_cols] f32, row-major.
+  virtual void see(const Linear& layer, const float* x, std::int64_t n_rows, ThreadPool& pool) = 0;
+
+ protected:
+  virtual ~InputObserver() = default;
+};
+
 /// Sequences that are computed in one pass. No padding: token t of the batch is a row.
 struct Batch {
   std::vector<SequenceSlice> sequences;
@@ -44,6 +56,7 @@ struct Batch {
   /// The first so many blocks only: no logits may be wanted, taps end there, and later layers get
   /// no keys and values, so the sequences can be continued only as far.
   std::optional<std::int64_t> n_blocks = std::nullopt;
+  InputObserver* observer = nullptr;  // of every layer's inputs, all rows
 };
 
 /// Tokens of one attention job: enough query rows (times n_rep, the query heads that share a KV
@@ -123,6 +136,12 @@ class Model {
   /// Takes the weights of a packed file as they are. The model keeps the file when they are mapped.
   static std::unique_ptr<Model> load_packed(const std::shared_ptr<const files::MuniaFile>& file,
                                             LoadWay way, const Options& options, ThreadPool& pool);
+
+  /// `exact` with the weights of `mode`, made with what `moments` saw of `exact` (INT4 only). Of
+  /// its head a copy is made as `head` says.
+  static std::unique_ptr<Model> quantized(const Model& exact, WeightMode mode,
+                                          const InputMoments& moments, HeadMode head,
+                                          ThreadPool& pool);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }

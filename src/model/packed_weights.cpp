@@ -220,11 +220,8 @@ void quantize_matrices(const MuniaFile& file, const PartReader& parts, WeightMod
   std::size_t arena_bytes = 0;
   for (const PackedMatrix* source : parts.matrices) {
     const bool is_table = source == &weights.embedding || source == &weights.head;
-    PackedMatrix target = *source;
-    target.type = stored_type(mode, is_table, source->type, source->n_cols);
-    target.panel_bytes = kernels::packed_panel_bytes(target.type, target.n_cols);
-    arena_bytes += target.size_bytes();
-    targets.push_back(target);
+    targets.push_back(stored_form(mode, is_table, *source));
+    arena_bytes += targets.back().size_bytes();
   }
   weights.arena = AlignedBuffer(arena_bytes);
   weights.size_bytes = arena_bytes;
@@ -232,22 +229,10 @@ void quantize_matrices(const MuniaFile& file, const PartReader& parts, WeightMod
   std::byte* to = weights.arena.data();
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const PackedMatrix source = *parts.matrices[i];
-    PackedMatrix& target = targets[i];
-    target.data = to;
-    pool.parallel_for(source.n_panels(), 16, [&](std::int64_t begin, std::int64_t end, int) {
-      std::vector<float> floats;
-      for (std::int64_t panel = begin; panel < end; ++panel) {
-        const std::size_t offset = static_cast<std::size_t>(panel) * target.panel_bytes;
-        if (target.type == source.type) {
-          std::memcpy(to + offset, source.data + offset, target.panel_bytes);
-        } else {
-          quantize_panel(kernels, source, panel, target.type, floats, to + offset);
-        }
-      }
-    });
+    store_matrix(kernels, source, nullptr, targets[i], to, pool);
     file.drop({source.data, source.size_bytes()});
-    *parts.matrices[i] = target;
-    to += target.size_bytes();
+    *parts.matrices[i] = targets[i];
+    to += targets[i].size_bytes();
   }
 }
 

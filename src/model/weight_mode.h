@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "kernels/kernels.h"
 
 namespace munia::model {
@@ -25,9 +26,19 @@ kernels::WeightType stored_type(WeightMode mode, bool is_embedding_or_head,
                                 kernels::WeightType type, std::int64_t n_cols);
 
 /// Panel `panel` of the packed matrix `source` as a panel of `type` (INT8 or INT4) at `out`.
-/// `floats` is made large enough, and then holds the panel as float32 [n_cols][16].
+/// `spread`: of Kernels::quantize_panel. `floats` is made large enough, and then holds the panel as
+/// float32 [n_cols][16].
 void quantize_panel(const kernels::Kernels& kernels, const kernels::PackedMatrix& source,
-                    std::int64_t panel, kernels::WeightType type, std::vector<float>& floats,
-                    std::byte* out);
+                    std::int64_t panel, kernels::WeightType type, const float* spread,
+                    std::vector<float>& floats, std::byte* out);
+
+/// The form in which `mode` stores `source`, still without data.
+kernels::PackedMatrix stored_form(WeightMode mode, bool is_embedding_or_head,
+                                  const kernels::PackedMatrix& source);
+/// Writes `source` in the form of `target` to `to` [target.size_bytes()], 64-aligned, which becomes
+/// the target's data. `spread`: of Kernels::quantize_panel.
+void store_matrix(const kernels::Kernels& kernels, const kernels::PackedMatrix& source,
+                  const float* spread, kernels::PackedMatrix& target, std::byte* to,
+                  ThreadPool& pool);
 
 }  // namespace munia::model

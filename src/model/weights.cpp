@@ -242,7 +242,7 @@ class Loader {
           continue;
         }
         kernels::pack_panel(plan.source_type, rows.data(), matrix.n_cols, stored_panel.data());
-        quantize_panel(kernels_, as_stored, 0, matrix.type, floats, out);
+        quantize_panel(kernels_, as_stored, 0, matrix.type, nullptr, floats, out);
       }
     };
     pool.parallel_for(matrix.n_panels(), 16, body);

@@ -23,6 +23,8 @@
 
 namespace munia::model {
 
+class InputMoments;
+
 /// A linear layer y = W x + b.
 struct Linear {
   kernels::PackedMatrix w;  // [n_out, n_in]
@@ -91,6 +93,10 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
                                     const std::shared_ptr<const files::MuniaFile>& file,
                                     LoadWay way, std::optional<WeightMode> mode,
                                     const kernels::Kernels& kernels, ThreadPool& pool);
+/// `exact` weights, wherever they lie, in the form of `mode`, in an arena. `moments` of the inputs
+/// of these layers make INT4 weights better.
+Weights quantized_weights(const Weights& exact, WeightMode mode, const InputMoments& moments,
+                          const kernels::Kernels& kernels, ThreadPool& pool);
 /// Announces all parts of `weights`, whose bytes must stay until the writer has written.
 void add_weights(const ModelConfig& config, const Weights& weights, files::MuniaFileWriter& writer);
 /// The same for the 8-bit copy of the head (nothing where there is none).

@@ -8,6 +8,7 @@
 
 #include "base/utf8.h"
 #include "engine/check_job.h"
+#include "tasks/prompts.h"
 
 namespace munia::tasks {
 namespace {
@@ -17,39 +18,12 @@ namespace json = boost::json;
 constexpr std::int64_t kMaxLabelTokens = 3;  // of method generate, as in the articles
 constexpr std::size_t kTextsInFlight = 64;
 
-std::string fill_template(const std::string& user_template, std::string_view text) {
-  std::string filled;
-  std::size_t begin = 0;
-  while (true) {
-    const std::size_t slot = user_template.find(kTextSlot, begin);
-    filled += user_template.substr(begin, slot - begin);
-    if (slot == std::string::npos) return filled;
-    filled += text;
-    begin = slot + kTextSlot.size();
-  }
-}
-
-json::object message(const char* role, const std::string& content) {
-  return json::object{{"role", role}, {"content", content}};
-}
-
-json::object chat_context(const std::optional<std::string>& system, const std::string& user,
-                          json::array turns = {}) {
-  json::array messages;
-  if (system) messages.push_back(message("system", *system));
-  messages.insert(messages.end(), turns.begin(), turns.end());
-  messages.push_back(message("user", user));
-  return json::object{{"messages", std::move(messages)},
-                      {"add_generation_prompt", true},
-                      {"enable_thinking", false}};
-}
-
 // The task's examples as turns before the text.
 json::array example_turns(const Task& task) {
   json::array turns;
   for (const Example& example : task.examples) {
-    turns.push_back(message("user", fill_template(task.user_template, example.text)));
-    turns.push_back(message("assistant", task.labels[example.label].texts.front()));
+    turns.push_back(chat_message("user", fill_template(task.user_template, example.text)));
+    turns.push_back(chat_message("assistant", task.labels[example.label].texts.front()));
   }
   return turns;
 }
