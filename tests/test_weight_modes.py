@@ -5,6 +5,7 @@ chunks or at once, from a source, a packed file or a quantized one; near the exa
 import hashlib
 import os
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,3 +230,27 @@ def test_peak_memory_is_weights_and_kv(munia, name, mode):
     assert "INT8" in summary["weights"]
     # The tokenizer and the scratch of 512 rows weigh more beside a small model.
     assert summary["peak_memory_bytes"] < 1.25 * weights + (64 << 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode, least", [("int8", 0.99), ("int4", 0.96)])
+def test_labels_are_those_of_the_reference(munia, tmp_path, mode, least):
+    """Prompt A on the three sets of reviews: the share of rows with the float32 reference's label."""
+    name = "qwen2.5-coder-0.5b"
+    model = munia_process.real_model(name)
+    goldens = {reviews: munia_process.real_golden(name, reviews) for reviews in ("waimai", "shop", "hotel")}
+    data = Path(os.environ.get("MUNIA_TEST_SHARED") or munia_process.ROOT.parent / "shared") / "data"
+    if not data.is_dir():
+        pytest.skip(f"{data} is absent")
+    file = tmp_path / "m.munia"
+    munia.lines("quantize", "--json", "--weights", mode, "--model", model, "-o", file, model=False)
+    n_rows = n_equal = 0
+    for reviews, golden in goldens.items():
+        found = munia.lines("classify", "--json", "-i", data / f"{reviews}-dev.csv", "--column", "review",
+                            "--prefix", "munia_", "--model", file, model=False)
+        expected = [golden["labels"][row[0]] for row in golden["rows"]]
+        equal = sum(row["munia_label"] == label for row, label in zip(found, expected, strict=True))
+        print(f"{reviews} {mode}: {equal} of {len(expected)} labels are the reference's")
+        n_rows, n_equal = n_rows + len(expected), n_equal + equal
+    print(f"{mode}: {n_equal / n_rows:.2%} of {n_rows} rows")
+    assert n_equal >= least * n_rows

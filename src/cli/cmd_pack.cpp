@@ -89,8 +89,10 @@ tasks::Quantized quantize(const Context& context, const PackFlags& flags,
     }
     fail(ExitStatus::kFailed, made.error().message);
   }
-  print_note(context.lang.tr("rounded with {} texts ({} tokens)", "用 {} 条文本（{} 个词元）取整",
-                             made->n_texts, made->n_tokens));
+  print_note(context.lang.tr(
+      "rounded with {} texts ({} tokens): the next token's distribution diverges by {:.4f} nats",
+      "已按 {} 条文本（{} 个词元）取整：下一词元的分布相差 {:.4f} nats", made->n_texts,
+      made->n_tokens, made->divergence));
   return *std::move(made);
 }
 
@@ -146,6 +148,7 @@ ExitStatus run_pack(const Context& context, const PackFlags& flags,
         .field("layout", kernels::kPackedLayout)
         .field("texts", quantized.n_texts)
         .field("text_tokens", quantized.n_tokens)
+        .field("divergence", quantized.divergence)
         .field("load_seconds", bundle->load_seconds)
         .field("write_seconds", write_seconds)
         .end_object();

@@ -8,10 +8,6 @@ namespace {
 
 using kernels::kBlockCols;
 
-/// Added to the diagonal, as a share of its mean: what so few texts say is not believed to the
-/// last. Of 0.01 to 0.3 the best for texts that were not in the moments.
-constexpr double kDamping = 0.1;
-
 std::int64_t n_blocks(std::int64_t n_cols) { return (n_cols + kBlockCols - 1) / kBlockCols; }
 std::int64_t block_size(std::int64_t n_cols, std::int64_t block) {
   return std::min(kBlockCols, n_cols - block * kBlockCols);
@@ -32,7 +28,7 @@ void add_block(const float* x, std::int64_t stride, std::int64_t n_rows, std::in
 /// With H the moments and H^-1 = U^T U, U upper triangular: spread[k][i] = U[k][i] / U[k][k] and
 /// spread[k][k] = 1 / U[k][k]^2, the latter as shares of their mean. U is found without H^-1: where
 /// H = R R^T with R upper triangular, U = R^-1.
-void solve_block(const float* sums, std::int64_t n, float* spread) {
+void solve_block(const float* sums, std::int64_t n, double damping, float* spread) {
   const auto at = [n](std::int64_t i, std::int64_t j) {
     return static_cast<std::size_t>(i * n + j);
   };
@@ -49,7 +45,7 @@ void solve_block(const float* sums, std::int64_t n, float* spread) {
   std::vector<double> r(static_cast<std::size_t>(n * n));
   for (std::int64_t j = n - 1; j >= 0; --j) {  // columns of R from the last
     for (std::int64_t i = j; i >= 0; --i) {
-      double sum = static_cast<double>(sums[i * kBlockCols + j]) + (i == j ? kDamping * mean : 0);
+      double sum = static_cast<double>(sums[i * kBlockCols + j]) + (i == j ? damping * mean : 0);
       const double* row_i = r.data() + at(i, 0);
       const double* row_j = r.data() + at(j, 0);
       for (std::int64_t k = j + 1; k < n; ++k) sum -= row_i[k] * row_j[k];
@@ -94,7 +90,8 @@ void InputMoments::see(const Linear& layer, const float* x, std::int64_t n_rows,
   });
 }
 
-std::vector<float> InputMoments::spread(const Linear& layer, ThreadPool& pool) const {
+std::vector<float> InputMoments::spread(const Linear& layer, double damping,
+                                        ThreadPool& pool) const {
   const auto found = sums_.find(&layer);
   if (found == sums_.end()) return {};
   const std::int64_t n_cols = layer.w.n_cols;
@@ -102,7 +99,8 @@ std::vector<float> InputMoments::spread(const Linear& layer, ThreadPool& pool) c
   pool.parallel_for(n_blocks(n_cols), 1, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t b = begin; b < end; ++b) {
       const std::int64_t offset = b * kBlockCols * kBlockCols;
-      solve_block(found->second.data() + offset, block_size(n_cols, b), spread.data() + offset);
+      solve_block(found->second.data() + offset, block_size(n_cols, b), damping,
+                  spread.data() + offset);
     }
   });
   return spread;

@@ -20,8 +20,9 @@ class InputMoments : public InputObserver {
 
   std::int64_t n_rows() const { return n_rows_; }  // of the first layer seen
   /// The `spread` of Kernels::quantize_panel for `layer`, [n_cols][256] f32; empty for a layer that
-  /// was not seen.
-  std::vector<float> spread(const Linear& layer, ThreadPool& pool) const;
+  /// was not seen. `damping` is added to the diagonal, as a share of its mean: what so few texts
+  /// say is not believed to the last.
+  std::vector<float> spread(const Linear& layer, double damping, ThreadPool& pool) const;
 
  private:
   std::map<const Linear*, std::vector<float>> sums_;  // [n_cols][256]: upper triangles by block

@@ -49,7 +49,7 @@ TEST(InputMoments, SpreadIsTheCholeskyFactorOfTheInverse) {
   const std::vector<float> x = correlated_rows(kRows, kCols, 1);
   InputMoments moments;
   moments.see(layer, x.data(), kRows, pool);
-  const std::vector<float> spread = moments.spread(layer, pool);
+  const std::vector<float> spread = moments.spread(layer, 0.1, pool);
   ASSERT_EQ(spread.size(), static_cast<std::size_t>(kCols * kBlockCols));
 
   // H with a tenth of its mean diagonal on the diagonal.
@@ -93,7 +93,7 @@ TEST(InputMoments, OutputsChangeLessOnRowsThatWereNotSeen) {
     const std::vector<float> other = correlated_rows(200, n_cols, 3);
     InputMoments moments;
     moments.see(layer, seen.data(), 800, pool);
-    const std::vector<float> spread = moments.spread(layer, pool);
+    const std::vector<float> spread = moments.spread(layer, 0.1, pool);
 
     std::mt19937 random(4);
     std::normal_distribution<float> normal;
@@ -136,7 +136,7 @@ TEST(InputMoments, TheSameForEveryNumberOfThreadsAndPieces) {
     for (std::int64_t t = 0; t < 64; t += piece)
       moments.see(layer, x.data() + t * 600, piece, pool);
     EXPECT_EQ(moments.n_rows(), 64);
-    const std::vector<float> spread = moments.spread(layer, pool);
+    const std::vector<float> spread = moments.spread(layer, 0.1, pool);
     if (first.empty()) first = spread;
     EXPECT_EQ(spread, first);
   }
@@ -149,8 +149,8 @@ TEST(InputMoments, NothingKnownLeavesEachWeightForItself) {
   InputMoments moments;
   const std::vector<float> zeros(32 * 4);
   moments.see(layer, zeros.data(), 4, pool);
-  EXPECT_TRUE(moments.spread(other, pool).empty());
-  const std::vector<float> spread = moments.spread(layer, pool);
+  EXPECT_TRUE(moments.spread(other, 0.1, pool).empty());
+  const std::vector<float> spread = moments.spread(layer, 0.1, pool);
   for (std::int64_t k = 0; k < 32; ++k) {
     for (std::int64_t i = k; i < 32; ++i) {
       EXPECT_EQ(spread[static_cast<std::size_t>(k * kBlockCols + i)], i == k ? 1.0F : 0.0F);

@@ -148,11 +148,12 @@ std::unique_ptr<Model> Model::load_packed(const std::shared_ptr<const files::Mun
 }
 
 std::unique_ptr<Model> Model::quantized(const Model& exact, WeightMode mode,
-                                        const InputMoments& moments, HeadMode head,
+                                        const InputMoments& moments, double damping, HeadMode head,
                                         ThreadPool& pool) {
   const Options options = {exact.kernels_, exact.context_, head, mode};
   std::unique_ptr<Model> model(new Model(exact.config_, options));
-  model->weights_ = quantized_weights(exact.weights_, mode, moments, *exact.kernels_, pool);
+  model->weights_ =
+      quantized_weights(exact.weights_, mode, moments, damping, *exact.kernels_, pool);
   model->head_screen_ = make_head_screen(model->weights_.head, head, *exact.kernels_, pool);
   return model;
 }

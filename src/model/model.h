@@ -137,11 +137,11 @@ class Model {
   static std::unique_ptr<Model> load_packed(const std::shared_ptr<const files::MuniaFile>& file,
                                             LoadWay way, const Options& options, ThreadPool& pool);
 
-  /// `exact` with the weights of `mode`, made with what `moments` saw of `exact` (INT4 only). Of
-  /// its head a copy is made as `head` says.
+  /// `exact` with the weights of `mode`, made with what `moments` saw of `exact`, damped (INT4
+  /// only). Of its head a copy is made as `head` says.
   static std::unique_ptr<Model> quantized(const Model& exact, WeightMode mode,
-                                          const InputMoments& moments, HeadMode head,
-                                          ThreadPool& pool);
+                                          const InputMoments& moments, double damping,
+                                          HeadMode head, ThreadPool& pool);
 
   const ModelConfig& config() const { return config_; }
   const Weights& weights() const { return weights_; }

@@ -33,7 +33,7 @@ std::vector<Inputs> all_inputs(const Weights& exact, Weights& weights, bool has_
 }  // namespace
 
 Weights quantized_weights(const Weights& exact, WeightMode mode, const InputMoments& moments,
-                          const kernels::Kernels& kernels, ThreadPool& pool) {
+                          double damping, const kernels::Kernels& kernels, ThreadPool& pool) {
   Weights weights;
   weights.embedding = exact.embedding;
   weights.head = exact.head;
@@ -55,7 +55,7 @@ Weights quantized_weights(const Weights& exact, WeightMode mode, const InputMome
   std::byte* to = weights.arena.data();
   for (const Inputs& inputs : all) {
     std::vector<float> spread;
-    if (inputs.seen != nullptr) spread = moments.spread(*inputs.seen, pool);
+    if (inputs.seen != nullptr) spread = moments.spread(*inputs.seen, damping, pool);
     for (PackedMatrix* matrix : inputs.matrices) {
       PackedMatrix target = stored_form(mode, inputs.seen == nullptr, *matrix);
       store_matrix(kernels, *matrix, spread.empty() ? nullptr : spread.data(), target, to, pool);

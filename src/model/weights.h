@@ -94,9 +94,9 @@ Result<Weights> weights_from_packed(const ModelConfig& config,
                                     LoadWay way, std::optional<WeightMode> mode,
                                     const kernels::Kernels& kernels, ThreadPool& pool);
 /// `exact` weights, wherever they lie, in the form of `mode`, in an arena. `moments` of the inputs
-/// of these layers make INT4 weights better.
+/// of these layers, and the `damping` of their spread, make INT4 weights better.
 Weights quantized_weights(const Weights& exact, WeightMode mode, const InputMoments& moments,
-                          const kernels::Kernels& kernels, ThreadPool& pool);
+                          double damping, const kernels::Kernels& kernels, ThreadPool& pool);
 /// Announces all parts of `weights`, whose bytes must stay until the writer has written.
 void add_weights(const ModelConfig& config, const Weights& weights, files::MuniaFileWriter& writer);
 /// The same for the 8-bit copy of the head (nothing where there is none).

@@ -1,6 +1,7 @@
 #include "tasks/quantize.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "model/input_moments.h"
@@ -57,7 +58,7 @@ constexpr const char* kSampleTexts[] = {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Runs prompts through the model, each alone, and shows its layers' inputs to the moments.
+/// Runs prompts through a model, each alone.
 class Reader {
  public:
   Reader(const model::Model& model, ThreadPool& pool)
@@ -71,20 +72,24 @@ class Reader {
                       .max_sequences = 1,
                       .max_keys = model.context()}) {}
 
-  /// The ids, or as many as the context holds.
-  Status read(std::span<const std::int32_t> ids, model::InputMoments& moments) {
-    ids = ids.first(std::min(ids.size(), static_cast<std::size_t>(model_.context())));
+  /// The logits behind the ids [vocab_size], valid until the next call; all layers' inputs are
+  /// shown to `observer` (or nullptr). 0 < number of ids <= the context.
+  Result<std::span<const float>> read(std::span<const std::int32_t> ids,
+                                      model::InputObserver* observer) {
     model::KvCache kv(kv_);
-    while (!ids.empty()) {
+    while (true) {
       const std::size_t n = std::min(ids.size(), static_cast<std::size_t>(kStepTokens));
       MUNIA_RETURN_IF_ERROR(kv.reserve(static_cast<std::int64_t>(n)));
       model::Batch batch;
       batch.sequences.push_back({&kv, ids.first(n), {}});
-      batch.observer = &moments;
+      if (n == ids.size()) {
+        batch.sequences.back().logit_rows.emplace_back(static_cast<std::int64_t>(n) - 1);
+      }
+      batch.observer = observer;
       model_.forward(batch, activations_, pool_);
       ids = ids.subspan(n);
+      if (ids.empty()) return std::span<const float>(activations_.logits(0));
     }
-    return {};
   }
 
  private:
@@ -92,6 +97,108 @@ class Reader {
   ThreadPool& pool_;
   std::shared_ptr<model::KvPool> kv_;
   model::Activations activations_;
+};
+
+double log_sum_exp(std::span<const float> logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
+  return largest + std::log(sum);
+}
+
+/// KL(first || second) of the distributions that logits stand for.
+double divergence_of(std::span<const float> first, std::span<const float> second) {
+  const double first_sum = log_sum_exp(first);
+  const double second_sum = log_sum_exp(second);
+  double divergence = 0;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    const double log_p = static_cast<double>(first[i]) - first_sum;
+    const double log_q = static_cast<double>(second[i]) - second_sum;
+    if (const double p = std::exp(log_p); p > 0) divergence += p * (log_p - log_q);
+  }
+  return divergence;
+}
+
+/// The prompts of both jobs; for a model without a chat template the text itself. Cut to the
+/// context.
+Result<std::vector<Ids>> prompts_of(const engine::ModelBundle& bundle, const Task& task,
+                                    const std::string& text) {
+  std::vector<Ids> prompts;
+  if (bundle.chat_template) {
+    const std::string question = fill_template(task.user_template, text);
+    for (const auto& context :
+         {chat_context(task.system, question), chat_context(task.reply_system, text)}) {
+      MUNIA_ASSIGN_OR_RETURN(Ids ids, bundle.render_ids(context));
+      prompts.push_back(std::move(ids));
+    }
+  } else {
+    MUNIA_ASSIGN_OR_RETURN(Ids ids, bundle.plain_ids(text));
+    prompts.push_back(std::move(ids));
+  }
+  const auto context = static_cast<std::size_t>(bundle.model->context());
+  for (Ids& ids : prompts) ids.resize(std::min(ids.size(), context));
+  std::erase_if(prompts, [](const Ids& ids) { return ids.empty(); });
+  return prompts;
+}
+
+class Search {
+ public:
+  Search(const engine::ModelBundle& bundle, const QuantizeOptions& options, ThreadPool& pool)
+      : exact_(*bundle.model), options_(options), pool_(pool) {}
+
+  /// Runs the exact model.
+  Status observe(std::vector<Ids> prompts) {
+    prompts_ = std::move(prompts);
+    Reader reader(exact_, pool_);
+    for (const Ids& ids : prompts_) {
+      if (options_.cancelled()) return stopped();
+      MUNIA_ASSIGN_OR_RETURN(const std::span<const float> logits, reader.read(ids, &moments_));
+      logits_.emplace_back(logits.begin(), logits.end());
+    }
+    return {};
+  }
+
+  Status find_best(Quantized& best) {
+    best.divergence = std::numeric_limits<double>::infinity();
+    double last = 0;
+    for (const double damping : options_.dampings) {
+      best.model.reset();
+      best.model = make(damping);
+      last = damping;
+      MUNIA_ASSIGN_OR_RETURN(const double divergence, compare(*best.model));
+      if (!(divergence < best.divergence)) continue;
+      best.divergence = divergence;
+      best.damping = damping;
+    }
+    if (last == best.damping) return {};
+    best.model.reset();  // and made again: there is never a second one in memory
+    best.model = make(best.damping);
+    return {};
+  }
+
+ private:
+  static Error stopped() { return {ErrorCode::kCancelled, "quantizing was stopped"}; }
+  std::unique_ptr<model::Model> make(double damping) const {
+    return model::Model::quantized(exact_, options_.mode, moments_, damping, options_.head, pool_);
+  }
+  Result<double> compare(const model::Model& model) const {
+    Reader reader(model, pool_);
+    double sum = 0;
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      if (options_.cancelled()) return stopped();
+      MUNIA_ASSIGN_OR_RETURN(const std::span<const float> logits,
+                             reader.read(prompts_[i], nullptr));
+      sum += divergence_of(logits_[i], logits);
+    }
+    return sum / static_cast<double>(prompts_.size());
+  }
+
+  const model::Model& exact_;
+  const QuantizeOptions& options_;
+  ThreadPool& pool_;
+  std::vector<Ids> prompts_;
+  std::vector<std::vector<float>> logits_;  // of the exact model behind each prompt
+  model::InputMoments moments_;
 };
 
 }  // namespace
@@ -102,34 +209,23 @@ Result<Quantized> quantize_with_texts(const engine::ModelBundle& bundle,
                                       std::span<const std::string> texts,
                                       const QuantizeOptions& options, ThreadPool& pool) {
   MUNIA_ASSIGN_OR_RETURN(const Task task, builtin_task("sentiment"));
-  model::InputMoments moments;
-  Reader reader(*bundle.model, pool);
   Quantized result;
+  std::vector<Ids> prompts;
   for (const std::string& text : texts) {
-    std::vector<Ids> prompts;
-    if (bundle.chat_template) {
-      const std::string question = fill_template(task.user_template, text);
-      for (const auto& context :
-           {chat_context(task.system, question), chat_context(task.reply_system, text)}) {
-        MUNIA_ASSIGN_OR_RETURN(Ids ids, bundle.render_ids(context));
-        prompts.push_back(std::move(ids));
-      }
-    } else {
-      MUNIA_ASSIGN_OR_RETURN(Ids ids, bundle.plain_ids(text));
+    MUNIA_ASSIGN_OR_RETURN(std::vector<Ids> of_text, prompts_of(bundle, task, text));
+    ++result.n_texts;
+    for (Ids& ids : of_text) {
+      result.n_tokens += static_cast<std::int64_t>(ids.size());
       prompts.push_back(std::move(ids));
     }
-    for (const Ids& ids : prompts) {
-      if (options.cancelled()) return Error{ErrorCode::kCancelled, "quantizing was stopped"};
-      MUNIA_RETURN_IF_ERROR(reader.read(ids, moments));
-    }
-    ++result.n_texts;
-    if (moments.n_rows() >= options.max_tokens) break;
+    if (result.n_tokens >= options.max_tokens) break;
   }
-  result.n_tokens = moments.n_rows();
-  if (result.n_tokens == 0) {
+  if (prompts.empty()) {
     return Error{ErrorCode::kInvalidArgument, "there is no text to quantize with"};
   }
-  result.model = model::Model::quantized(*bundle.model, options.mode, moments, options.head, pool);
+  Search search(bundle, options, pool);
+  MUNIA_RETURN_IF_ERROR(search.observe(std::move(prompts)));
+  MUNIA_RETURN_IF_ERROR(search.find_best(result));
   return result;
 }
 
