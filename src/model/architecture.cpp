@@ -5,11 +5,12 @@
 #include <span>
 
 #include "base/error.h"
+#include "model/config_keys.h"
 
 namespace munia::model {
 namespace {
 
-constexpr std::array<const Architecture*, 2> kAll = {&kQwen2, &kLlama};
+constexpr std::array<const Architecture*, 4> kAll = {&kQwen2, &kQwen3, &kLlama, &kMistral};
 
 struct RoleNames {
   std::string_view role;
@@ -21,6 +22,8 @@ constexpr RoleNames kBlockRoles[] = {
     {"attn_norm", "input_layernorm", "attn_norm"},
     {"q", "self_attn.q_proj", "attn_q"},
     {"k", "self_attn.k_proj", "attn_k"},
+    {"q_norm", "self_attn.q_norm", "attn_q_norm"},
+    {"k_norm", "self_attn.k_norm", "attn_k_norm"},
     {"v", "self_attn.v_proj", "attn_v"},
     {"o", "self_attn.o_proj", "attn_output"},
     {"ffn_norm", "post_attention_layernorm", "ffn_norm"},
@@ -52,6 +55,20 @@ const Architecture* find_architecture(std::string_view name_or_class) {
     }
   }
   return nullptr;
+}
+
+const Architecture* find_gguf_architecture(std::string_view gguf_name) {
+  for (const Architecture* architecture : kAll) {
+    if (!gguf_name.empty() && architecture->gguf_name == gguf_name) return architecture;
+  }
+  return nullptr;
+}
+
+Status read_switched_window(const ConfigKeys& keys, ModelConfig& config) {
+  MUNIA_ASSIGN_OR_RETURN(const bool slides, keys.get_bool("use_sliding_window", false));
+  if (!slides) return {};
+  MUNIA_ASSIGN_OR_RETURN(const std::int64_t window, keys.get_int("sliding_window", {}));
+  return end_context_with_window(keys.where(), window, config);
 }
 
 std::string supported_architectures() {

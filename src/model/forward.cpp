@@ -198,6 +198,25 @@ void ForwardPass::project_kv(const LayerWeights& layer) {
   matmul(jobs, a_.h_);
 }
 
+void ForwardPass::norm_queries(const LayerWeights& layer) {
+  norm_heads(layer.q_norm, 0, c_.n_heads);
+}
+
+void ForwardPass::norm_keys(const LayerWeights& layer) {
+  norm_heads(layer.k_norm, k_column_, c_.n_kv_heads);
+}
+
+// Norms n_heads heads from `column` of qkv on, each by itself, in place; weight [head_dim].
+void ForwardPass::norm_heads(std::span<const float> weight, std::int64_t column,
+                             std::int64_t n_heads) {
+  for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      float* const heads = a_.qkv_ + t * qkv_dim_ + column;  // [n_heads, head_dim]
+      k_.rms_norm(heads, weight.data(), c_.rms_norm_eps, n_heads, c_.head_dim, heads);
+    }
+  });
+}
+
 void ForwardPass::rotate_and_store(std::int64_t layer) {
   // q and k stand side by side: one call rotates the heads of both.
   rotate(0, c_.n_heads + c_.n_kv_heads);

@@ -21,6 +21,8 @@ class ForwardPass {
   // Activations.
   void norm(std::span<const float> weight);      // h = rms_norm(x) * weight
   void project_qkv(const LayerWeights& layer);   // q, k, v = h W^T + b
+  void norm_queries(const LayerWeights& layer);  // q = rms_norm(q) * q_norm, head by head (qwen3)
+  void norm_keys(const LayerWeights& layer);     // k = rms_norm(k) * k_norm, head by head (qwen3)
   void rotate_and_store(std::int64_t layer);     // q, k rotated to their positions; k, v cached
   void attend(std::int64_t layer);               // attn = softmax(q k^T / sqrt(head_dim)) v
   void project_attn(const LayerWeights& layer);  // x += attn Wo^T
@@ -48,6 +50,7 @@ class ForwardPass {
   void plan_attention();
   void embed();
   void tap(std::int64_t layer);
+  void norm_heads(std::span<const float> weight, std::int64_t column, std::int64_t n_heads);
   void rotate(std::int64_t column, std::int64_t n_heads);
   void store(std::int64_t layer);
   void compute_logits();
@@ -72,7 +75,7 @@ class ForwardPass {
   std::int64_t qkv_dim_;  // (n_heads + 2*n_kv_heads) * head_dim
 };
 
-/// The pre-norm block of Qwen2 and Llama.
+/// The pre-norm block of Qwen2, Llama and Mistral.
 void decoder_block(ForwardPass& pass, std::int64_t layer);
 /// The same as the last block: keys and values of all rows, the rest only of rows that want logits.
 void last_decoder_block(ForwardPass& pass, std::int64_t layer);

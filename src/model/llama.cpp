@@ -1,5 +1,6 @@
-// Llama: SmolLM2 and other members of the family without rope scaling. A pre-norm decoder without
-// biases.
+// Llama: Llama 2 and 3, SmolLM2, TinyLlama, Yi, DeepSeek LLM and all else that calls itself
+// LlamaForCausalLM; in GGUF, Mistral too. A pre-norm decoder, mostly without biases; rope scaling
+// is the configuration's (rope.h).
 #include "model/architecture.h"
 #include "model/forward.h"
 
@@ -19,7 +20,11 @@ std::int64_t interleaved_row(std::int64_t row, std::int64_t head_dim) {
 const Architecture kLlama = {
     .name = "llama",
     .hf_class = "LlamaForCausalLM",
+    .gguf_name = "llama",
     .qkv_bias = false,
+    .qk_norm = false,
+    .default_head_dim = 0,
+    .read_window = nullptr,
     .gguf_qk_row = interleaved_row,
     .block = decoder_block,
     .last_block = last_decoder_block,

@@ -16,10 +16,10 @@ constexpr std::int64_t kDefaultContext = 4096;
 std::int64_t choose_context(const ModelConfig& config, std::int64_t wanted) {
   if (wanted == 0) return std::min(config.context_length, kDefaultContext);
   if (wanted < 1 || wanted > config.context_length) {
-    throw LoadError(
-        {ErrorCode::kInvalidArgument, "context " + std::to_string(wanted) + " is outside 1 to " +
-                                          std::to_string(config.context_length) +
-                                          ", the positions that this model was made for"});
+    throw LoadError({ErrorCode::kInvalidArgument,
+                     "context " + std::to_string(wanted) + " is outside 1 to " +
+                         std::to_string(config.context_length) +
+                         ", the positions of this model (or of its attention window)"});
   }
   return wanted;
 }
@@ -108,7 +108,10 @@ Model::Model(ModelConfig config, const Options& options)
       architecture_(find_architecture(config_.architecture)),
       kernels_(options.kernels),
       context_(choose_context(config_, options.context)),
-      rope_(make_rope_table(context_, config_.head_dim, config_.rope_theta)) {}
+      rope_(
+          make_rope_table(context_, config_.rope_inv_freq.empty()
+                                        ? inverse_frequencies(config_.head_dim, config_.rope_theta)
+                                        : config_.rope_inv_freq)) {}
 
 void Model::load(const TensorSource& source, const Options& options, ThreadPool& pool) {
   weights_ = load_weights(config_, source, options.weights.value_or(WeightMode::kExact),

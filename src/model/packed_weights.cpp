@@ -32,7 +32,8 @@ template <class WeightsT, class Visitor>
 Status visit_parts(const ModelConfig& c, WeightsT& weights, Visitor& visit) {
   const std::int64_t q_rows = c.n_heads * c.head_dim;
   const std::int64_t kv_rows = c.n_kv_heads * c.head_dim;
-  const bool qkv_bias = find_architecture(c.architecture)->qkv_bias;
+  const Architecture& architecture = *find_architecture(c.architecture);
+  const bool qkv_bias = architecture.qkv_bias;
   MUNIA_RETURN_IF_ERROR(
       visit.matrix("embedding.weight", weights.embedding, c.vocab_size, c.hidden_dim));
   for (std::int64_t l = 0; l < c.n_layers; ++l) {
@@ -48,6 +49,10 @@ Status visit_parts(const ModelConfig& c, WeightsT& weights, Visitor& visit) {
     MUNIA_RETURN_IF_ERROR(linear("q", layer.q, q_rows, c.hidden_dim, qkv_bias));
     MUNIA_RETURN_IF_ERROR(linear("k", layer.k, kv_rows, c.hidden_dim, qkv_bias));
     MUNIA_RETURN_IF_ERROR(linear("v", layer.v, kv_rows, c.hidden_dim, qkv_bias));
+    if (architecture.qk_norm) {
+      MUNIA_RETURN_IF_ERROR(visit.vector(prefix + "q_norm.weight", layer.q_norm, c.head_dim, true));
+      MUNIA_RETURN_IF_ERROR(visit.vector(prefix + "k_norm.weight", layer.k_norm, c.head_dim, true));
+    }
     MUNIA_RETURN_IF_ERROR(linear("o", layer.o, c.hidden_dim, q_rows, false));
     MUNIA_RETURN_IF_ERROR(
         visit.vector(prefix + "ffn_norm.weight", layer.ffn_norm, c.hidden_dim, true));

@@ -51,22 +51,51 @@ void sin_cos(double x, double& sine, double& cosine) {
   }
 }
 
-std::vector<float> make_rope_table(std::int64_t n_positions, std::int64_t head_dim, float theta) {
-  const std::int64_t half = head_dim / 2;
-  std::vector<float> inverse_frequency(static_cast<std::size_t>(half));
-  for (std::int64_t i = 0; i < half; ++i) {
+std::vector<float> inverse_frequencies(std::int64_t head_dim, float theta) {
+  std::vector<float> inv_freq(static_cast<std::size_t>(head_dim / 2));
+  for (std::size_t i = 0; i < inv_freq.size(); ++i) {
     // The reference takes a float32 power; pow in float64, rounded once, gives its value but for
     // rare last bits (none at head size 64 for the bases in use).
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
     const auto power =
         static_cast<float>(std::pow(static_cast<double>(theta), static_cast<double>(exponent)));
-    inverse_frequency[static_cast<std::size_t>(i)] = 1.0F / power;
+    inv_freq[i] = 1.0F / power;
   }
-  std::vector<float> table(static_cast<std::size_t>(n_positions * head_dim));
+  return inv_freq;
+}
+
+void scale_linear(double factor, std::span<float> inv_freq) {
+  for (float& frequency : inv_freq) frequency /= static_cast<float>(factor);
+}
+
+void scale_llama3(const Llama3Scaling& scaling, std::span<float> inv_freq) {
+  const auto factor = static_cast<float>(scaling.factor);
+  const auto low = static_cast<float>(scaling.low_freq_factor);
+  const auto range = static_cast<float>(scaling.high_freq_factor - scaling.low_freq_factor);
+  const auto context = static_cast<float>(scaling.original_context);
+  const auto longest = static_cast<float>(scaling.original_context / scaling.low_freq_factor);
+  const auto shortest = static_cast<float>(scaling.original_context / scaling.high_freq_factor);
+  constexpr auto kTwoPi = static_cast<float>(2 * 3.14159265358979323846);
+  for (float& frequency : inv_freq) {
+    // torch divides a number by a tensor as the tensor's reciprocal times the number.
+    const float wavelength = (1.0F / frequency) * kTwoPi;
+    if (wavelength < shortest) continue;
+    if (wavelength > longest) {
+      frequency /= factor;
+      continue;
+    }
+    const float smooth = ((1.0F / wavelength) * context - low) / range;
+    frequency = (1.0F - smooth) * frequency / factor + smooth * frequency;
+  }
+}
+
+std::vector<float> make_rope_table(std::int64_t n_positions, std::span<const float> inv_freq) {
+  const auto half = static_cast<std::int64_t>(inv_freq.size());
+  std::vector<float> table(static_cast<std::size_t>(n_positions * 2 * half));
   for (std::int64_t pos = 0; pos < n_positions; ++pos) {
-    float* row = table.data() + pos * head_dim;
+    float* row = table.data() + pos * 2 * half;
     for (std::int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(pos) * inverse_frequency[static_cast<std::size_t>(i)];
+      const float angle = static_cast<float>(pos) * inv_freq[static_cast<std::size_t>(i)];
       double sine = 0;
       double cosine = 0;
       sin_cos(static_cast<double>(angle), sine, cosine);

@@ -74,7 +74,10 @@ class Loader {
  public:
   Loader(const ModelConfig& config, const TensorSource& source, WeightMode mode,
          const kernels::Kernels& kernels)
-      : c_(config), source_(source), kernels_(kernels) {
+      : c_(config),
+        architecture_(*find_architecture(config.architecture)),
+        source_(source),
+        kernels_(kernels) {
     weights_.mode = mode;
   }
 
@@ -103,6 +106,10 @@ class Loader {
       MUNIA_RETURN_IF_ERROR(plan_linear("q", l, q_rows, c_.hidden_dim, layer.q));
       MUNIA_RETURN_IF_ERROR(plan_linear("k", l, kv_rows, c_.hidden_dim, layer.k));
       MUNIA_RETURN_IF_ERROR(plan_linear("v", l, kv_rows, c_.hidden_dim, layer.v));
+      if (architecture_.qk_norm) {
+        MUNIA_RETURN_IF_ERROR(read_vector("q_norm", l, "weight", c_.head_dim, layer.q_norm));
+        MUNIA_RETURN_IF_ERROR(read_vector("k_norm", l, "weight", c_.head_dim, layer.k_norm));
+      }
       MUNIA_RETURN_IF_ERROR(plan_linear("o", l, c_.hidden_dim, q_rows, layer.o));
       MUNIA_RETURN_IF_ERROR(read_vector("ffn_norm", l, "weight", c_.hidden_dim, layer.ffn_norm));
       MUNIA_RETURN_IF_ERROR(plan_linear("gate", l, c_.ffn_dim, c_.hidden_dim, layer.gate));
@@ -168,9 +175,7 @@ class Loader {
   Status plan_linear(const std::string& role, std::int64_t layer, std::int64_t n_rows,
                      std::int64_t n_cols, Linear& linear) {
     MUNIA_RETURN_IF_ERROR(plan_matrix(role, layer, n_rows, n_cols, linear.w));
-    const bool qkv = role == "q" || role == "k" || role == "v";
-    const bool required = qkv && find_architecture(c_.architecture)->qkv_bias;
-    if (!required && source_.find(role, layer, "bias") == nullptr) return {};
+    if (!bias_required(role) && source_.find(role, layer, "bias") == nullptr) return {};
     MUNIA_RETURN_IF_ERROR(read_vector(role, layer, "bias", n_rows, linear.bias));
     if (source_.qk_row != nullptr && (role == "q" || role == "k")) {
       const std::vector<float> stored = linear.bias;
@@ -180,6 +185,13 @@ class Loader {
       }
     }
     return {};
+  }
+
+  bool bias_required(const std::string& role) const {
+    if (role == "q" || role == "k" || role == "v") {
+      return architecture_.qkv_bias || c_.attention_bias;
+    }
+    return role == "o" ? c_.attention_bias : c_.mlp_bias;
   }
 
   // A norm weight or bias, [n], widened to float32 through the same packing as matrices.
@@ -250,6 +262,7 @@ class Loader {
   }
 
   const ModelConfig& c_;
+  const Architecture& architecture_;
   const TensorSource& source_;
   const kernels::Kernels& kernels_;
   Weights weights_;

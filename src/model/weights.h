@@ -37,6 +37,8 @@ struct LayerWeights {
   Linear q;                      // [n_heads*head_dim, hidden_dim]
   Linear k;                      // [n_kv_heads*head_dim, hidden_dim]
   Linear v;                      // [n_kv_heads*head_dim, hidden_dim]
+  std::vector<float> q_norm;     // [head_dim], or empty: Architecture::qk_norm
+  std::vector<float> k_norm;     // the same
   Linear o;                      // [hidden_dim, n_heads*head_dim]
   std::vector<float> ffn_norm;   // [hidden_dim]
   Linear gate;                   // [ffn_dim, hidden_dim]
