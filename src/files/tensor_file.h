@@ -20,6 +20,8 @@ enum class TensorType : std::uint8_t {
   kQ5_0,
   kQ5_1,
   kQ8_0,
+  kQ2K,
+  kQ3K,
   kQ4K,
   kQ5K,
   kQ6K,

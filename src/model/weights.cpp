@@ -7,6 +7,7 @@
 #include <string>
 
 #include "model/architecture.h"
+#include "model/source_rows.h"
 
 namespace munia::model {
 namespace {
@@ -18,39 +19,6 @@ using kernels::PackedMatrix;
 using kernels::WeightType;
 
 constexpr std::size_t kAlignment = 64;
-
-Result<WeightType> weight_type(const TensorView& tensor) {
-  switch (tensor.type) {
-    case TensorType::kF32:
-      return WeightType::kF32;
-    case TensorType::kF16:
-      return WeightType::kF16;
-    case TensorType::kBf16:
-      return WeightType::kBf16;
-    case TensorType::kQ4_0:
-      return WeightType::kQ4_0;
-    case TensorType::kQ4_1:
-      return WeightType::kQ4_1;
-    case TensorType::kQ5_0:
-      return WeightType::kQ5_0;
-    case TensorType::kQ5_1:
-      return WeightType::kQ5_1;
-    case TensorType::kQ8_0:
-      return WeightType::kQ8_0;
-    case TensorType::kQ4K:
-      return WeightType::kQ4K;
-    case TensorType::kQ5K:
-      return WeightType::kQ5K;
-    case TensorType::kQ6K:
-      return WeightType::kQ6K;
-    case TensorType::kOther:
-      break;
-  }
-  return Error{ErrorCode::kUnsupported,
-               "tensor " + tensor.name + " has type " + tensor.type_name +
-                   ", which munia does not compute; it takes F32, F16, BF16, Q4_0, Q4_1, Q5_0, "
-                   "Q5_1, Q8_0, Q4_K, Q5_K and Q6_K"};
-}
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
@@ -65,7 +33,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 struct PackPlan {
   const TensorView* tensor = nullptr;
   std::int64_t qk_head_dim = 0;  // > 0: rows go through TensorSource::qk_row
-  WeightType source_type = WeightType::kF32;
+  SourceRows source;
   std::size_t arena_offset = 0;
   PackedMatrix* target = nullptr;
 };
@@ -142,27 +110,27 @@ class Loader {
                                                 shape_text(tensor->shape) + ", expected " +
                                                 shape_text({n_rows, n_cols})};
     }
-    MUNIA_ASSIGN_OR_RETURN(const WeightType type, weight_type(*tensor));
-    const std::int64_t block = kernels::weight_block_cols(type);
-    if (n_cols % block != 0) {
-      return Error{ErrorCode::kInvalidData,
-                   "tensor " + tensor->name + " has " + std::to_string(n_cols) + " columns, type " +
-                       tensor->type_name + " needs a multiple of " + std::to_string(block)};
+    MUNIA_ASSIGN_OR_RETURN(const SourceRows source, source_rows(*tensor));
+    if (n_cols % source.block_cols != 0) {
+      return Error{ErrorCode::kInvalidData, "tensor " + tensor->name + " has " +
+                                                std::to_string(n_cols) + " columns, type " +
+                                                tensor->type_name + " needs a multiple of " +
+                                                std::to_string(source.block_cols)};
     }
-    const std::size_t source_bytes =
-        kernels::source_row_bytes(type, n_cols) * static_cast<std::size_t>(n_rows);
+    const std::size_t source_bytes = source.row_bytes(n_cols) * static_cast<std::size_t>(n_rows);
     if (tensor->bytes.size() != source_bytes) {
       return Error{ErrorCode::kInvalidData, "tensor " + tensor->name + " has " +
                                                 std::to_string(tensor->bytes.size()) +
                                                 " bytes, expected " + std::to_string(source_bytes)};
     }
-    target.type = stored_type(weights_.mode, role == "embedding" || role == "head", type, n_cols);
+    target.type =
+        stored_type(weights_.mode, role == "embedding" || role == "head", source.type, n_cols);
     target.n_rows = n_rows;
     target.n_cols = n_cols;
     target.panel_bytes = kernels::packed_panel_bytes(target.type, n_cols);
     PackPlan entry;
     entry.tensor = tensor;
-    entry.source_type = type;
+    entry.source = source;
     entry.qk_head_dim = source_.qk_row != nullptr && (role == "q" || role == "k") ? c_.head_dim : 0;
     entry.arena_offset = arena_bytes_;
     entry.target = &target;
@@ -212,12 +180,7 @@ class Loader {
       case TensorType::kF16:
       case TensorType::kBf16: {
         const auto type = tensor->type == TensorType::kF16 ? WeightType::kF16 : WeightType::kBf16;
-        AlignedBuffer panel(kernels::packed_panel_bytes(type, n));
-        std::array<const std::byte*, kPanelRows> rows{};
-        rows[0] = bytes;
-        kernels::pack_panel(type, rows.data(), n, panel.data());
-        const PackedMatrix matrix{type, 1, n, panel.data(), panel.size_bytes()};
-        kernels::select_kernels("scalar")->unpack_row(matrix, 0, out.data());
+        out = widen_floats(type, bytes, n);
         return {};
       }
       default:
@@ -231,29 +194,35 @@ class Loader {
     PackedMatrix& matrix = *plan.target;
     std::byte* const data = weights_.arena.data() + plan.arena_offset;
     matrix.data = data;
-    const std::size_t row_bytes = kernels::source_row_bytes(plan.source_type, matrix.n_cols);
-    const bool quantize = plan.source_type != matrix.type;
+    const WeightType source_type = plan.source.type;
+    const std::size_t file_row_bytes = plan.source.row_bytes(matrix.n_cols);
+    const bool quantize = source_type != matrix.type;
     const std::byte* const source = plan.tensor->bytes.data();
     const auto body = [&](std::int64_t begin, std::int64_t end, int) {
-      PackedMatrix as_stored = {plan.source_type, kPanelRows, matrix.n_cols, nullptr,
-                                kernels::packed_panel_bytes(plan.source_type, matrix.n_cols)};
+      PackedMatrix as_stored = {source_type, kPanelRows, matrix.n_cols, nullptr,
+                                kernels::packed_panel_bytes(source_type, matrix.n_cols)};
       AlignedBuffer stored_panel(quantize ? as_stored.panel_bytes : 0);
+      const std::size_t row_bytes = kernels::source_row_bytes(source_type, matrix.n_cols);
+      std::vector<std::byte> converted(plan.source.convert == nullptr ? 0 : kPanelRows * row_bytes);
       std::vector<float> floats;
       as_stored.data = stored_panel.data();
       for (std::int64_t panel = begin; panel < end; ++panel) {
         std::array<const std::byte*, kPanelRows> rows{};
-        for (std::int64_t i = 0; i < kPanelRows; ++i) {
-          std::int64_t row = panel * kPanelRows + i;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          std::int64_t row = panel * kPanelRows + static_cast<std::int64_t>(i);
           if (row >= matrix.n_rows) break;
           if (plan.qk_head_dim > 0) row = source_.qk_row(row, plan.qk_head_dim);
-          rows[static_cast<std::size_t>(i)] = source + static_cast<std::size_t>(row) * row_bytes;
+          rows[i] = source + static_cast<std::size_t>(row) * file_row_bytes;
+          if (plan.source.convert == nullptr) continue;
+          plan.source.convert(rows[i], matrix.n_cols, converted.data() + i * row_bytes);
+          rows[i] = converted.data() + i * row_bytes;
         }
         std::byte* const out = data + static_cast<std::size_t>(panel) * matrix.panel_bytes;
         if (!quantize) {
           kernels::pack_panel(matrix.type, rows.data(), matrix.n_cols, out);
           continue;
         }
-        kernels::pack_panel(plan.source_type, rows.data(), matrix.n_cols, stored_panel.data());
+        kernels::pack_panel(source_type, rows.data(), matrix.n_cols, stored_panel.data());
         quantize_panel(kernels_, as_stored, 0, matrix.type, nullptr, floats, out);
       }
     };
