@@ -10,8 +10,10 @@
 namespace munia::test {
 namespace {
 
-const std::vector<std::string> kModels = {"qwen2-tied-bf16", "llama-untied-f16.gguf",
-                                          "qwen2-tied-k-mix.gguf", "qwen2-tied-q5_0.gguf"};
+const std::vector<std::string> kModels = {
+    "qwen2-tied-bf16",      "llama-untied-f16.gguf", "qwen2-tied-k-mix.gguf",
+    "qwen2-tied-q5_0.gguf", "qwen3-tied-bf16",       "qwen3-untied-f16.gguf",
+    "llama3-rope-bf16",     "mistral-untied-bf16",   "llama-tied-small-k.gguf"};
 
 bool same_bytes(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;

@@ -1,4 +1,5 @@
-"""The yardstick: a plain float64 forward pass of the qwen2 and llama architectures in numpy.
+"""The yardstick: a plain float64 forward pass of the qwen2, qwen3, llama and mistral architectures in
+numpy. Attention is full: prompts must not be longer than a model's window.
 
 It shares nothing with the C++ program but the weights' values. RoPE angles are formed as the
 reference forms them, float32 position × float32 inverse frequency, and only then taken to float64:
@@ -15,12 +16,26 @@ import numpy as np
 from reference_weights import load_model
 
 
-def inverse_frequencies(head_dim, rope_theta):
-    """[head_dim/2] float32, as torch computes them: the power and the quotient in float32."""
+def inverse_frequencies(config):
+    """[head_dim/2] float32, as torch computes them: the power and the quotient in float32. Scaled
+    ones are transformers' own; a GGUF's factors divide them, in float32 as in ggml."""
     import torch
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-    exponents = torch.arange(0, head_dim, 2, dtype=torch.float) / head_dim
-    return (1.0 / (rope_theta ** exponents)).numpy()
+    exponents = torch.arange(0, config.head_dim, 2, dtype=torch.float) / config.head_dim
+    plain = 1.0 / (config.rope_theta ** exponents)
+    scaling = config.rope_scaling
+    if "factors" in scaling:
+        return (plain / torch.tensor(scaling["factors"], dtype=torch.float)).numpy()
+    if scaling["rope_type"] == "default":
+        return plain.numpy()
+    of_rope = LlamaConfig(hidden_size=config.hidden_dim, num_attention_heads=config.n_heads,
+                          head_dim=config.head_dim, max_position_embeddings=config.context,
+                          rope_parameters={**scaling, "rope_theta": config.rope_theta})
+    scaled, attention_factor = ROPE_INIT_FUNCTIONS[scaling["rope_type"]](of_rope)
+    assert attention_factor == 1
+    return scaled.numpy()
 
 
 def rms_norm(x, weight, eps):
@@ -74,7 +89,8 @@ def forward(config, weights, prompts, n_last=None, keep_hidden=True):
     def w(name):
         return weights[name].astype(np.float64)
 
-    inv_freq = inverse_frequencies(config.head_dim, config.rope_theta)
+    assert config.window is None or max(map(len, prompts)) <= config.window
+    inv_freq = inverse_frequencies(config)
     ids, rows = unique_rows(prompts)
     x = weights["model.embed_tokens.weight"][ids].astype(np.float64)
     hidden = [x.copy()] if keep_hidden else []
@@ -89,6 +105,9 @@ def forward(config, weights, prompts, n_last=None, keep_hidden=True):
         q = linear(a, "self_attn.q_proj").reshape(len(x), config.n_heads, -1)
         k = linear(a, "self_attn.k_proj").reshape(len(x), config.n_kv_heads, -1)
         v = linear(a, "self_attn.v_proj").reshape(len(x), config.n_kv_heads, -1)
+        if p + "self_attn.q_norm.weight" in weights:  # each head by itself
+            q = rms_norm(q, w(p + "self_attn.q_norm.weight"), config.rms_eps)
+            k = rms_norm(k, w(p + "self_attn.k_norm.weight"), config.rms_eps)
         mixed = np.empty((len(x), config.n_heads * config.head_dim))
         for r in rows:
             mixed[r] = attention(rope(q[r], inv_freq), rope(k[r], inv_freq), v[r])

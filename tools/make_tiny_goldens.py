@@ -32,6 +32,13 @@ MODELS = [  # each row: models with the same weights
     ["qwen2-tied-q8_0.gguf"],
     ["qwen2-tied-k-mix.gguf"],
     ["llama-tied-q4_1.gguf"],
+    ["qwen3-tied-bf16", "qwen3-tied-bf16.gguf"],
+    ["qwen3-untied-f16.gguf"],
+    ["llama3-rope-bf16"],  # the GGUF's factors are rounded: other frequencies in the last bits
+    ["llama3-rope-bf16.gguf"],
+    ["llama-linear-biases", "llama-linear-biases.gguf"],
+    ["mistral-untied-bf16", "mistral-untied-bf16.gguf"],
+    ["llama-tied-small-k.gguf"],
 ]
 PROMPT_LENGTHS = [17, 1, 2, 3, 7, 8, 31, 33, 64, 100, 257]  # the first gives all positions too
 N_GREEDY = 40
@@ -67,13 +74,14 @@ def make_golden(models_dir, names, seed):
     for other in names[1:]:
         _, same = load_model(models_dir / other)
         assert weights.keys() == same.keys() and all((weights[n] == same[n]).all() for n in weights)
-    tokenizer = TinyTokenizer("qwen2" if config.arch == "qwen2" else "smollm")
-    # generation_config.json of the directories names both, a GGUF has one.
-    end_ids = [tokenizer.eos_id, tokenizer.bos_id][: 1 if names[0].endswith(".gguf") else 2]
+    tokenizer = TinyTokenizer("qwen2" if config.arch.startswith("qwen") else "smollm")
+    # generation_config.json of the directories names both. A GGUF names one; munia, as llama.cpp,
+    # knows the other by its text.
+    end_ids = [tokenizer.eos_id, tokenizer.bos_id]
     model = ref.model_from_weights(config, weights)
     prompts = prompts_of(seed, tokenizer.n_tokens())
     blob = Blob()
-    blob.add("inv_freq", inverse_frequencies(config.head_dim, config.rope_theta))
+    blob.add("inv_freq", inverse_frequencies(config))
 
     exact, exact_hidden = forward(config, weights, prompts)
     blob.add("hidden_f32", np.stack(ref.hidden_states(model, prompts[0])))
@@ -120,7 +128,8 @@ def make_golden(models_dir, names, seed):
           f"greedy lengths {[len(g['ids']) for g in greedy]}")
     return {
         "models": names,
-        "config": vars(config),
+        "config": {name: value for name, value in vars(config).items()
+                   if value not in (None, {"rope_type": "default"})},
         "special_tokens": {t: tokenizer.tokenizer.token_to_id(t) for t in SPECIAL_TOKENS},
         "end_ids": end_ids,
         "prompts": prompts,
@@ -141,6 +150,8 @@ def main():
     for i, names in enumerate(MODELS):
         golden, data = make_golden(args.models, names, 100 + i)
         directory = args.out / names[0].removesuffix(".gguf")
+        if names[0].endswith(".gguf") and [names[0].removesuffix(".gguf")] in MODELS:
+            directory = args.out / names[0].replace(".gguf", "-gguf")
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "golden.bin").write_bytes(data)
         (directory / "golden.json").write_text(json.dumps(golden, ensure_ascii=False) + "\n",

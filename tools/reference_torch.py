@@ -3,15 +3,20 @@ scripts of goldens share. Everything here returns numpy or plain Python values."
 
 import numpy as np
 import torch
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen2Config
-from transformers import GenerationConfig, Qwen2ForCausalLM
+import transformers
+from transformers import AutoModelForCausalLM, GenerationConfig
 from transformers.utils.chat_template_utils import render_jinja_template
 
 
 def model_from_weights(config, weights):
     """A transformers model (default attention) holding these float32 weights."""
-    kinds = {"qwen2": (Qwen2Config, Qwen2ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
-    config_type, model_type = kinds[config.arch]
+    kind = config.arch.capitalize()  # Qwen2, Qwen3, Llama, Mistral
+    config_type = getattr(transformers, kind + "Config")
+    model_type = getattr(transformers, kind + "ForCausalLM")
+    more = {"mistral": {"sliding_window": config.window},
+            "llama": {"attention_bias": "model.layers.0.self_attn.o_proj.bias" in weights,
+                      "mlp_bias": "model.layers.0.mlp.up_proj.bias" in weights}}
+    factors = config.rope_scaling.get("factors")
     model = model_type(config_type(
         vocab_size=config.vocab_size,
         hidden_size=config.hidden_dim,
@@ -19,11 +24,16 @@ def model_from_weights(config, weights):
         num_hidden_layers=config.n_layers,
         num_attention_heads=config.n_heads,
         num_key_value_heads=config.n_kv_heads,
+        head_dim=config.head_dim,
         max_position_embeddings=config.context,
         rms_norm_eps=config.rms_eps,
-        rope_parameters={"rope_type": "default", "rope_theta": config.rope_theta},
+        rope_parameters={**({"rope_type": "default"} if factors else config.rope_scaling),
+                         "rope_theta": config.rope_theta},
         tie_word_embeddings=config.tied,
+        **more.get(config.arch, {}),
     )).to(torch.float32).eval()
+    if factors:  # a GGUF's, which transformers does not read
+        model.model.rotary_emb.inv_freq.div_(torch.tensor(factors, dtype=torch.float32))
     state = {name: torch.from_numpy(np.array(x)) for name, x in weights.items()}
     if config.tied:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]

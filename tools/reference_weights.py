@@ -7,7 +7,7 @@ put back; a model without output weights is tied.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,8 @@ GGUF_TO_HF = {
     "attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj",
     "attn_output": "self_attn.o_proj", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj", "attn_norm": "input_layernorm",
-    "ffn_norm": "post_attention_layernorm",
+    "ffn_norm": "post_attention_layernorm", "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
 }
 GGUF_TOP_TO_HF = {
     "token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head",
@@ -25,7 +26,7 @@ GGUF_TOP_TO_HF = {
 
 @dataclass
 class Config:
-    arch: str  # "qwen2" or "llama"
+    arch: str  # "qwen2", "qwen3", "llama" or "mistral"
     n_layers: int
     hidden_dim: int
     n_heads: int
@@ -37,6 +38,9 @@ class Config:
     rope_theta: float
     rms_eps: float
     tied: bool
+    # Hugging Face's rope_parameters beside the base; of a GGUF with factors {"factors": [...]}.
+    rope_scaling: dict = field(default_factory=lambda: {"rope_type": "default"})
+    window: int | None = None  # positions of sliding attention
 
 
 def load_model(path):
@@ -69,7 +73,15 @@ def _load_directory(path):
         rope_theta=float(raw["rope_theta"]),
         rms_eps=float(raw["rms_norm_eps"]),
         tied=bool(raw["tie_word_embeddings"]),
+        rope_scaling=_rope_scaling(raw.get("rope_scaling")),
+        window=raw.get("sliding_window") if raw["model_type"] == "mistral" else None,
     ), weights
+
+
+def _rope_scaling(raw):
+    """With the type under its new name."""
+    raw = dict(raw or {"rope_type": "default"})
+    return {"rope_type": raw.pop("rope_type", raw.pop("type", None)), **raw}
 
 
 def _read_safetensors(path):
@@ -115,8 +127,13 @@ def _load_gguf(path):
         rms_eps=float(field("attention.layer_norm_rms_epsilon")),
         tied="output.weight" not in names,
     )
+    if field("rope.scaling.type") == "linear":
+        config.rope_scaling = {"rope_type": "linear", "factor": field("rope.scaling.factor")}
     weights = {}
     for tensor in reader.tensors:
+        if tensor.name == "rope_freqs.weight":
+            config.rope_scaling = {"factors": tensor.data.tolist()}
+            continue
         x = np.ascontiguousarray(gguf.dequantize(tensor.data, tensor.tensor_type), dtype=np.float32)
         stem, suffix = tensor.name.rsplit(".", 1)
         if stem in GGUF_TOP_TO_HF:
