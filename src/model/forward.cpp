@@ -206,7 +206,8 @@ void ForwardPass::norm_keys(const LayerWeights& layer) {
   norm_heads(layer.k_norm, k_column_, c_.n_kv_heads);
 }
 
-// Norms n_heads heads from `column` of qkv on, each by itself, in place; weight [head_dim].
+// Norms n_heads heads from `column` of qkv on, each by itself; weight [head_dim]. In place:
+// rms_norm has read a row when it writes it.
 void ForwardPass::norm_heads(std::span<const float> weight, std::int64_t column,
                              std::int64_t n_heads) {
   for_rows(n_rows_, [&](std::int64_t begin, std::int64_t end) {
