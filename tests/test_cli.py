@@ -408,7 +408,8 @@ def test_version_and_help(munia):
     assert re.fullmatch(r"munia \d+\.\d+\.\d+\n", result.out)
     text = munia.run("--help", model=False).out
     for command in ("predict", "classify", "chat", "generate", "tokenize", "detokenize", "render",
-                    "score", "logits", "bench", "tune", "doctor", "eval", "config", "pull", "models", "rm"):
+                    "score", "logits", "bench", "tune", "doctor", "eval", "config", "pull", "models", "rm",
+                    "bundle"):
         assert re.search(rf"^\s+{command}\s", text, re.M), command
     assert "Common flags" in munia.run("predict", "--help", model=False).out
 

@@ -1,4 +1,4 @@
-// munia pull, models, rm: the models on this machine. All work is done by the hub room.
+// munia pull, models, rm, bundle: the models on this machine. All work is done by the hub room.
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -71,21 +71,54 @@ class ProgressLine {
   std::string shown_;
 };
 
-ExitStatus run_pull(const Context& context, const std::string& what) {
-  ProgressLine progress;
-  const auto stopped = std::make_shared<std::atomic<bool>>(false);
-  context.interrupts->on_interrupt([stopped] { *stopped = true; });
-  hub::PullCallbacks callbacks;
-  callbacks.on_progress = [&](const hub::PullProgress& step) { progress.show(step); };
-  callbacks.on_note = [&](const std::string& note) {
-    progress.end();
-    print_note(note);
-  };
-  callbacks.cancelled = [stopped] { return stopped->load(); };
-  auto pulled = what.empty() ? hub::pull_default(context.hub, callbacks)
-                             : hub::pull(what, context.hub, callbacks);
-  progress.end();
-  context.interrupts->on_interrupt({});
+// What the hub tells and asks while it works.
+class HubTalk {
+ public:
+  explicit HubTalk(const Context& context) : interrupts_(context.interrupts) {
+    interrupts_->on_interrupt([stopped = stopped_] { *stopped = true; });
+    callbacks_.on_progress = [this](const hub::PullProgress& step) { progress_.show(step); };
+    callbacks_.on_note = [this](const std::string& note) {
+      progress_.end();
+      print_note(note);
+    };
+    callbacks_.cancelled = [stopped = stopped_] { return stopped->load(); };
+  }
+  ~HubTalk() {
+    progress_.end();
+    interrupts_->on_interrupt({});
+  }
+  HubTalk(const HubTalk&) = delete;
+  HubTalk& operator=(const HubTalk&) = delete;
+  const hub::PullCallbacks& callbacks() const { return callbacks_; }
+
+ private:
+  Interrupts* interrupts_;
+  ProgressLine progress_;
+  std::shared_ptr<std::atomic<bool>> stopped_ = std::make_shared<std::atomic<bool>>(false);
+  hub::PullCallbacks callbacks_;
+};
+
+struct PullFlags {
+  std::string what;
+  bool take_default = false;
+  std::string source;
+  std::string name;
+};
+
+Result<hub::InstalledModel> pull(const PullFlags& flags, const hub::HubOptions& options,
+                                 const hub::PullCallbacks& callbacks) {
+  if (!flags.name.empty()) return hub::pull_local(flags.what, flags.name, options, callbacks);
+  if (flags.what.empty()) return hub::pull_default(options, callbacks);
+  return hub::pull(flags.what, options, callbacks);
+}
+
+ExitStatus run_pull(const Context& context, const PullFlags& flags) {
+  hub::HubOptions options = context.hub;
+  options.only_source = flags.source;
+  auto pulled = [&] {
+    const HubTalk talk(context);
+    return pull(flags, options, talk.callbacks());
+  }();
   const hub::InstalledModel model = hub_value(std::move(pulled));
   if (context.json) {
     context.out->line(model_json(model));
@@ -96,6 +129,23 @@ ExitStatus run_pull(const Context& context, const std::string& what) {
   return ExitStatus::kDone;
 }
 
+/// Name, size, licence and origin, between tabs.
+std::string model_line(const Lang& lang, const hub::InstalledModel& model) {
+  std::string licence = lang.pick("licence not known", "许可证未知");
+  if (!model.licence.empty()) {
+    licence =
+        model.licence + (model.commercial_use ? lang.pick(" (commercial use: yes)", "（可商用）")
+                                              : lang.pick(" (commercial use: no)", "（不可商用）"));
+  }
+  std::string origin = model.origin;
+  // A repository or a file named by the user is as verified as the user's own word.
+  if (!model.origin_verified && !model.licence.empty()) {
+    origin += lang.pick(" (origin not verified)", "（来源未经核实）");
+  }
+  if (!model.source.empty()) origin += " [" + model.source + "]";
+  return fmt::format("{}\t{}\t{}\t{}", model.name, show_bytes(model.size_bytes), licence, origin);
+}
+
 ExitStatus run_models(const Context& context) {
   const auto models = hub_value(hub::list_models(context.hub));
   for (const hub::InstalledModel& model : models) {
@@ -103,12 +153,16 @@ ExitStatus run_models(const Context& context) {
       context.out->line(model_json(model));
       continue;
     }
-    const std::string licence = model.licence.empty() ? "?" : model.licence;
-    const char* origin = model.origin_verified
-                             ? ""
-                             : context.lang.pick("  (origin not verified)", "  （来源未经核实）");
-    context.out->line(
-        fmt::format("{}\t{}\t{}{}", model.name, show_bytes(model.size_bytes), licence, origin));
+    context.out->line(model_line(context.lang, model));
+  }
+  if (!context.json) {
+    for (const hub::UnfinishedPull& left : hub_value(hub::list_unfinished(context.hub))) {
+      print_note(context.lang.tr(
+          "{}: a pull was not finished, {} are kept; `munia pull` goes on, `munia rm {}` removes "
+          "it",
+          "{}：上次获取未完成，已保留 {}；`munia pull` 可继续，`munia rm {}` 可删除", left.name,
+          show_bytes(left.size_bytes), left.name));
+    }
   }
   if (!context.json) {
     std::string names;
@@ -127,24 +181,66 @@ ExitStatus run_rm(const Context& context, const std::string& name) {
   return ExitStatus::kDone;
 }
 
+struct BundleFlags {
+  std::string name;
+  std::string output;
+  bool force = false;
+};
+
+ExitStatus run_bundle(const Context& context, const BundleFlags& flags) {
+  const std::string output = flags.output.empty() ? flags.name + ".tar" : flags.output;
+  auto written = [&] {
+    const HubTalk talk(context);
+    return hub::write_bundle(flags.name, output, flags.force, context.hub, talk.callbacks());
+  }();
+  const std::uint64_t size_bytes = hub_value(std::move(written));
+  if (context.json) {
+    JsonWriter writer;
+    writer.begin_object()
+        .field("name", flags.name)
+        .field("path", output)
+        .field("size_bytes", size_bytes)
+        .end_object();
+    context.out->line(writer.text());
+    return ExitStatus::kDone;
+  }
+  print_note(
+      context.lang.tr("{} written ({}); on a machine without network type: munia pull ./FILE.tar",
+                      "已写好 {}（{}）；在没有网络的机器上执行：munia pull ./文件.tar", flags.name,
+                      show_bytes(size_bytes)));
+  context.out->line(output);
+  return ExitStatus::kDone;
+}
+
 }  // namespace
 
 void add_pull(CommandLine& line, Context& context) {
   CommandSpec& spec = line.command("pull", "fetch a model", "获取模型");
-  const auto what = std::make_shared<std::string>();
-  const auto take_default = std::make_shared<bool>(false);
-  spec.positional("NAME", *what, false,
-                  "a name, hf:ORG/REPO, modelscope:ORG/REPO or an address; without: the default",
-                  "名字、hf:ORG/REPO、modelscope:ORG/REPO 或地址；不给则为默认模型");
-  spec.flag("--default", *take_default,
+  const auto flags = std::make_shared<PullFlags>();
+  spec.positional(
+      "NAME", flags->what, false,
+      "a name, hf:ORG/REPO, modelscope:ORG/REPO, an address, or a path: a bundle (.tar), "
+      "a model's file or directory; without: the default",
+      "名字、hf:ORG/REPO、modelscope:ORG/REPO、地址，或路径：离线包（.tar）、模型文件或目录；"
+      "不给则为默认模型");
+  spec.flag("--default", flags->take_default,
             "the default model, or the next that some source can deliver",
             "默认模型；若无法获取，则取下一个可获取的模型");
-  spec.run([&context, what, take_default] {
-    if (*take_default && !what->empty()) {
+  spec.option("--source", flags->source, "SOURCE", "only from: hf, modelscope or packages",
+              "只从此处获取：hf、modelscope 或 packages");
+  spec.option("--name", flags->name, "NAME", "what a model from a path is to be called",
+              "从路径获取的模型使用此名字");
+  spec.run([&context, flags] {
+    if (flags->take_default && !flags->what.empty()) {
       fail(ExitStatus::kUsage,
-           context.lang.tr("give a NAME or --default, not both", "NAME 和 --default 只能用一个"));
+           context.lang.pick("give a NAME or --default, not both", "NAME 和 --default 只能用一个"));
     }
-    return run_pull(context, *what);
+    if (!flags->name.empty() && (flags->what.empty() || flags->what.ends_with(".tar"))) {
+      fail(ExitStatus::kUsage,
+           context.lang.pick("--name is for a model's file or directory; a bundle has its own name",
+                             "--name 只用于模型文件或目录；离线包自带名字"));
+    }
+    return run_pull(context, *flags);
   });
 }
 
@@ -159,6 +255,19 @@ void add_rm(CommandLine& line, Context& context) {
   const auto name = std::make_shared<std::string>();
   spec.positional("NAME", *name, true, "as `munia models` lists it", "`munia models` 列出的名字");
   spec.run([&context, name] { return run_rm(context, *name); });
+}
+
+void add_bundle(CommandLine& line, Context& context) {
+  CommandSpec& spec =
+      line.command("bundle", "pack a model into one file for a machine without network",
+                   "把模型装进一个文件，供没有网络的机器使用");
+  const auto flags = std::make_shared<BundleFlags>();
+  spec.positional("NAME", flags->name, true, "as `munia models` lists it",
+                  "`munia models` 列出的名字");
+  spec.option("-o,--output", flags->output, "FILE.tar", "the file to write (NAME.tar)",
+              "要写的文件（默认 NAME.tar）");
+  spec.flag("--force", flags->force, "replace the file if it exists", "文件已存在时覆盖");
+  spec.run([&context, flags] { return run_bundle(context, *flags); });
 }
 
 }  // namespace munia::cli

@@ -27,5 +27,6 @@ void add_quantize(CommandLine& line, Context& context);
 void add_pull(CommandLine& line, Context& context);
 void add_models(CommandLine& line, Context& context);
 void add_rm(CommandLine& line, Context& context);
+void add_bundle(CommandLine& line, Context& context);
 
 }  // namespace munia::cli

@@ -37,9 +37,15 @@ hub::HubOptions hub_options(const Settings& settings) {
   hub::HubOptions options;
   options.home =
       hub::model_home({variable("MUNIA_HOME"), variable("XDG_CACHE_HOME"), variable("HOME")});
-  if (const auto endpoint = read_environment("HF_ENDPOINT"); endpoint && !endpoint->empty()) {
-    options.hf_endpoint = *endpoint;
+  if (const std::string endpoint = variable("HF_ENDPOINT"); !endpoint.empty()) {
+    options.hf_endpoint = endpoint;
   }
+  // As ModelScope's own tools take it: a host, or an address.
+  if (const std::string domain = variable("MODELSCOPE_DOMAIN"); !domain.empty()) {
+    options.modelscope_endpoint =
+        domain.find("://") == std::string::npos ? "https://" + domain : domain;
+  }
+  options.hf_token = variable("HF_TOKEN");
   options.offline = settings.offline();
   return options;
 }
@@ -66,6 +72,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_pull(line, context);
   add_models(line, context);
   add_rm(line, context);
+  add_bundle(line, context);
 }
 
 ExitStatus run(int argc, const char* const* argv, Context& context) {

@@ -3,199 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <set>
 #include <system_error>
 #include <utility>
 
-#include "base/mapped_file.h"
 #include "base/sha256.h"
 #include "hub/fetch.h"
+#include "hub/repository.h"
+#include "hub/transfer.h"
 #include "hub/wheel.h"
 
 namespace munia::hub {
 namespace {
-
-namespace json = boost::json;
-
-constexpr std::size_t kMaxIndexBytes = std::size_t{64} << 20;
-constexpr std::size_t kMaxShards = 1024;
-
-std::string without_trailing_slash(std::string endpoint) {
-  while (endpoint.ends_with('/')) endpoint.pop_back();
-  return endpoint;
-}
-
-struct Dirs {
-  fs::path ready;  // checked files
-  fs::path work;   // unchecked ones
-
-  static Result<Dirs> make(const Home& home, const std::string& name, const char* source_dir) {
-    const fs::path dir = home.partial_dir(name) / source_dir;
-    Dirs dirs{dir / "ready", dir / "work"};
-    MUNIA_RETURN_IF_ERROR(make_dirs(dirs.ready));
-    MUNIA_RETURN_IF_ERROR(make_dirs(dirs.work));
-    return dirs;
-  }
-};
-
-// The files of one repository, one after another; remembers why it stopped.
-class RepositoryFetcher {
- public:
-  RepositoryFetcher(const Source& source, Dirs dirs, const HubOptions& options,
-                    const PullCallbacks& callbacks)
-      : source_(source), dirs_(std::move(dirs)), options_(options), callbacks_(callbacks) {}
-
-  bool answered() const { return answered_; }
-  const std::string& reason() const { return reason_; }
-  fs::path ready(const std::string& file) const { return dirs_.ready / file; }
-
-  /// True when the file is ready; false when the repository has none (allowed if optional) or the
-  /// source failed: then failed() is true.
-  Result<bool> get(const SourceFile& file) {
-    const fs::path path = ready(file.path);
-    MUNIA_ASSIGN_OR_RETURN(const bool here, is_ready(file, path));
-    if (here) return true;
-    FetchRequest request;
-    request.url = address(file.path);
-    request.part_path = dirs_.work / (file.path + ".part");
-    request.ready_path = path;
-    request.shown_name = file.path;
-    request.sha256 = file.sha256;
-    request.size_bytes = file.size_bytes;
-    MUNIA_ASSIGN_OR_RETURN(const FetchReply reply, fetch_file(request, options_, callbacks_));
-    if (reply.state == FetchState::kDone) {
-      answered_ = true;
-      return true;
-    }
-    if (reply.state == FetchState::kMissing && file.optional) return false;
-    failed_ = true;
-    // A file that began to come is an answer too: the pull is worth another try, not a replacement.
-    answered_ = answered_ || reply.state == FetchState::kBrokenOff;
-    reason_ = reply.reason;
-    return false;
-  }
-  bool failed() const { return failed_; }
-  void fail(std::string reason) {
-    failed_ = true;
-    reason_ = std::move(reason);
-  }
-
- private:
-  // Left by an earlier pull that did not come to its end.
-  Result<bool> is_ready(const SourceFile& file, const fs::path& path) const {
-    std::error_code error;
-    if (!fs::is_regular_file(path, error)) return false;
-    if (file.sha256.empty()) return true;
-    MUNIA_ASSIGN_OR_RETURN(const std::string sha256,
-                           sha256_of_file(path.string(), callbacks_.cancelled));
-    return sha256 == file.sha256;
-  }
-
-  std::string address(const std::string& file) const {
-    if (source_.kind == SourceKind::kModelScope) {
-      return without_trailing_slash(options_.modelscope_endpoint) + "/api/v1/models/" +
-             source_.repo + "/repo?Revision=" + source_.revision + "&FilePath=" + file;
-    }
-    return without_trailing_slash(options_.hf_endpoint) + "/" + source_.repo + "/resolve/" +
-           source_.revision + "/" + file;
-  }
-
-  const Source& source_;
-  Dirs dirs_;
-  const HubOptions& options_;
-  const PullCallbacks& callbacks_;
-  bool answered_ = false;
-  bool failed_ = false;
-  std::string reason_;
-};
-
-// The names of the shards in model.safetensors.index.json.
-Result<std::set<std::string>> shard_names(const fs::path& index) {
-  MUNIA_ASSIGN_OR_RETURN(const std::string text, read_file(index.string(), kMaxIndexBytes));
-  json::error_code error;
-  const json::value value = json::parse(text, error);
-  const json::value* map =
-      !error && value.is_object() ? value.get_object().if_contains("weight_map") : nullptr;
-  std::set<std::string> names;
-  if (map != nullptr && map->is_object()) {
-    for (const auto& [tensor, file] : map->get_object()) {
-      if (!file.is_string() || !valid_name(file.get_string()) ||
-          !file.get_string().ends_with(".safetensors")) {
-        names.clear();
-        break;
-      }
-      names.emplace(file.get_string());
-    }
-  }
-  if (names.empty() || names.size() > kMaxShards) {
-    return Error{ErrorCode::kInvalidData,
-                 "model.safetensors.index.json does not name the files of weights (1 to " +
-                     std::to_string(kMaxShards) + " plain names that end in .safetensors)"};
-  }
-  return names;
-}
-
-// A repository of which only the layout is known.
-Status get_any_model(RepositoryFetcher& fetcher) {
-  // True to go on: the file is here, or it may be absent.
-  const auto get = [&](const char* path, bool optional, bool* here) -> Result<bool> {
-    MUNIA_ASSIGN_OR_RETURN(*here, fetcher.get({.path = path, .optional = optional}));
-    return !fetcher.failed();
-  };
-  bool here = false;
-  MUNIA_ASSIGN_OR_RETURN(bool go_on, get("config.json", false, &here));
-  for (const char* path :
-       {"generation_config.json", "tokenizer_config.json", "chat_template.jinja", "LICENSE"}) {
-    if (!go_on) return {};
-    MUNIA_ASSIGN_OR_RETURN(go_on, get(path, true, &here));
-  }
-  if (!go_on) return {};
-  MUNIA_ASSIGN_OR_RETURN(go_on, get("tokenizer.json", true, &here));
-  if (go_on && !here) {
-    MUNIA_ASSIGN_OR_RETURN(go_on, get("vocab.json", false, &here));
-    if (!go_on) return {};
-    MUNIA_ASSIGN_OR_RETURN(go_on, get("merges.txt", false, &here));
-  }
-  if (!go_on) return {};
-  MUNIA_ASSIGN_OR_RETURN(go_on, get("model.safetensors", true, &here));
-  if (!go_on || here) return {};
-  MUNIA_ASSIGN_OR_RETURN(go_on, get("model.safetensors.index.json", false, &here));
-  if (!go_on) return {};
-  auto shards = shard_names(fetcher.ready("model.safetensors.index.json"));
-  if (!shards) {
-    fetcher.fail(shards.error().message);
-    return {};
-  }
-  for (const std::string& shard : *shards) {
-    MUNIA_ASSIGN_OR_RETURN(go_on, get(shard.c_str(), false, &here));
-    if (!go_on) return {};
-  }
-  return {};
-}
-
-Result<Delivery> deliver_repository(const Source& source, const Home& home, const std::string& name,
-                                    const HubOptions& options, const PullCallbacks& callbacks) {
-  const bool is_modelscope = source.kind == SourceKind::kModelScope;
-  MUNIA_ASSIGN_OR_RETURN(Dirs dirs,
-                         Dirs::make(home, name, is_modelscope ? "modelscope" : "huggingface"));
-  Delivery delivery;
-  delivery.ready = dirs.ready;
-  delivery.source_text = std::string(source_kind_name(source.kind)) + ": " + source.repo;
-  RepositoryFetcher fetcher(source, std::move(dirs), options, callbacks);
-  if (source.files.empty()) {
-    MUNIA_RETURN_IF_ERROR(get_any_model(fetcher));
-  }
-  for (const SourceFile& file : source.files) {
-    if (fetcher.failed()) break;
-    MUNIA_ASSIGN_OR_RETURN([[maybe_unused]] const bool here, fetcher.get(file));
-  }
-  delivery.done = !fetcher.failed();
-  delivery.answered = fetcher.answered();
-  delivery.reason = fetcher.reason();
-  return delivery;
-}
 
 std::string packages_text(const Source& source) {
   const SourceFile& first = source.files.front();
@@ -227,7 +45,7 @@ std::size_t parts_here(const Source& source, const fs::path& joined, std::uint64
 
 Result<Delivery> deliver_packages(const Source& source, const Home& home, const std::string& name,
                                   const HubOptions& options, const PullCallbacks& callbacks) {
-  MUNIA_ASSIGN_OR_RETURN(const Dirs dirs, Dirs::make(home, name, "packages"));
+  MUNIA_ASSIGN_OR_RETURN(const SourceDirs dirs, SourceDirs::make(home, name, "packages"));
   Delivery delivery;
   delivery.ready = dirs.ready;
   delivery.source_text = packages_text(source);
@@ -300,6 +118,15 @@ Result<Delivery> deliver_packages(const Source& source, const Home& home, const 
 
 }  // namespace
 
+Result<SourceDirs> SourceDirs::make(const Home& home, const std::string& name,
+                                    const char* source_dir) {
+  const fs::path dir = home.partial_dir(name) / source_dir;
+  SourceDirs dirs{dir / "ready", dir / "work"};
+  MUNIA_RETURN_IF_ERROR(make_dirs(dirs.ready));
+  MUNIA_RETURN_IF_ERROR(make_dirs(dirs.work));
+  return dirs;
+}
+
 Result<Delivery> deliver(const Source& source, const Home& home, const std::string& name,
                          const HubOptions& options, const PullCallbacks& callbacks) {
   if (source.kind == SourceKind::kPythonPackages) {
@@ -311,19 +138,21 @@ Result<Delivery> deliver(const Source& source, const Home& home, const std::stri
 Result<Delivery> deliver_address(const std::string& url, const std::string& file_name,
                                  const Home& home, const std::string& name,
                                  const HubOptions& options, const PullCallbacks& callbacks) {
-  MUNIA_ASSIGN_OR_RETURN(const Dirs dirs, Dirs::make(home, name, "address"));
+  MUNIA_ASSIGN_OR_RETURN(const SourceDirs dirs, SourceDirs::make(home, name, "address"));
   FetchRequest request;
   request.url = url;
   request.part_path = dirs.work / (file_name + ".part");
   request.ready_path = dirs.ready / file_name;
   request.shown_name = file_name;
+  // A file of the hub itself, named by its address.
+  if (is_below(url, options.hf_endpoint)) request.token = options.hf_token;
   MUNIA_ASSIGN_OR_RETURN(const FetchReply reply, fetch_file(request, options, callbacks));
   Delivery delivery;
   delivery.done = reply.state == FetchState::kDone;
   delivery.answered = delivery.done || reply.state == FetchState::kBrokenOff;
   delivery.reason = reply.reason;
   delivery.ready = dirs.ready;
-  delivery.source_text = url;
+  delivery.source_text = shown_address(url);
   return delivery;
 }
 

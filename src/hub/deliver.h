@@ -10,12 +10,21 @@
 
 namespace munia::hub {
 
+/// Where the files of one source wait: HOME/.partial/NAME/SOURCE.
+struct SourceDirs {
+  fs::path ready;  // checked files
+  fs::path work;   // unchecked ones
+
+  static Result<SourceDirs> make(const Home& home, const std::string& name, const char* source_dir);
+};
+
 struct Delivery {
   bool done = false;
   bool answered = false;    // the source gave at least one file
   std::string reason;       // when not done: why, as one clause
   fs::path ready;           // when done: the directory with the checked files, and nothing else
   std::string source_text;  // "Hugging Face: Qwen/Qwen3-0.6B"
+  std::string licence;      // as the source states it; empty: it says nothing
 };
 
 /// A Source without files stands for a repository of any model in Hugging Face's layout. An Error

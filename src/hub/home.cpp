@@ -6,9 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -16,16 +13,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/mapped_file.h"
-#include "base/sha256.h"
-
 namespace munia::hub {
 namespace {
 
-namespace json = boost::json;
-
-constexpr char kRecordName[] = "munia-model.json";
-constexpr std::size_t kMaxRecordBytes = 1 << 20;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{64} << 20;  // left free for everyone else
 
 Error io_error(const std::string& action, const fs::path& path, int code) {
@@ -41,39 +31,6 @@ Status write_all(int fd, std::string_view text, const fs::path& path) {
     text.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
-}
-
-std::string string_field(const json::object& object, std::string_view key) {
-  const json::value* value = object.if_contains(key);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : std::string();
-}
-
-bool bool_field(const json::object& object, std::string_view key) {
-  const json::value* value = object.if_contains(key);
-  return value != nullptr && value->is_bool() && value->get_bool();
-}
-
-// What the loaders take: the one weights file when the directory is no Hugging Face directory.
-fs::path loader_path(const fs::path& dir, const std::vector<fs::path>& files) {
-  fs::path weights;
-  for (const fs::path& file : files) {
-    if (file.filename() == "config.json") return dir;
-    if (file.extension() == ".gguf" || file.extension() == ".munia") {
-      if (!weights.empty()) return dir;
-      weights = file;
-    }
-  }
-  return weights.empty() ? dir : weights;
-}
-
-std::vector<fs::path> files_of(const fs::path& dir) {
-  std::vector<fs::path> files;
-  std::error_code error;
-  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_regular_file(error)) files.push_back(it->path());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 }  // namespace
@@ -173,70 +130,6 @@ Status write_file_atomically(const fs::path& path, std::string_view text) {
   if (status) status = rename_durably(temporary, path);
   if (!status) ::unlink(temporary.c_str());
   return status;
-}
-
-Status write_record(const fs::path& dir, const InstalledModel& model) {
-  json::array files;
-  for (const fs::path& file : files_of(dir)) {
-    if (file.filename() == kRecordName) continue;
-    MUNIA_ASSIGN_OR_RETURN(std::string sha256, sha256_of_file(file.string()));
-    std::error_code error;
-    files.push_back({{"name", file.filename().string()},
-                     {"size_bytes", std::uint64_t{fs::file_size(file, error)}},
-                     {"sha256", std::move(sha256)}});
-  }
-  const json::object record{{"format", 1},
-                            {"name", model.name},
-                            {"licence", model.licence},
-                            {"licence_address", model.licence_address},
-                            {"commercial_use", model.commercial_use},
-                            {"origin", model.origin},
-                            {"origin_verified", model.origin_verified},
-                            {"source", model.source},
-                            {"files", std::move(files)}};
-  return write_file_atomically(dir / kRecordName, json::serialize(record) + "\n");
-}
-
-Result<InstalledModel> read_record(const Home& home, const std::string& name) {
-  const fs::path dir = home.model_dir(name);
-  auto text = read_file((dir / kRecordName).string(), kMaxRecordBytes);
-  if (!text) return text.error();
-  const Error damaged{ErrorCode::kInvalidData,
-                      "the record of model " + name + " (" + (dir / kRecordName).string() +
-                          ") is damaged; type: munia rm " + name + ", then: munia pull " + name};
-  json::error_code error;
-  const json::value value = json::parse(*text, error);
-  if (error || !value.is_object()) return damaged;
-  const json::object& record = value.get_object();
-  const json::value* listed = record.if_contains("files");
-  if (listed == nullptr || !listed->is_array()) return damaged;
-
-  InstalledModel model;
-  model.name = name;
-  model.licence = string_field(record, "licence");
-  model.licence_address = string_field(record, "licence_address");
-  model.commercial_use = bool_field(record, "commercial_use");
-  model.origin = string_field(record, "origin");
-  model.origin_verified = bool_field(record, "origin_verified");
-  model.source = string_field(record, "source");
-  std::vector<fs::path> files;
-  for (const json::value& file : listed->get_array()) {
-    if (!file.is_object()) return damaged;
-    const std::string file_name = string_field(file.get_object(), "name");
-    if (file_name.empty() || file_name.find('/') != std::string::npos) return damaged;
-    const fs::path path = dir / file_name;
-    std::error_code missing;
-    const std::uint64_t size = fs::file_size(path, missing);
-    if (missing) {
-      return Error{ErrorCode::kInvalidData, "model " + name + " lacks its file " + path.string() +
-                                                "; type: munia rm " + name + ", then: munia pull " +
-                                                name};
-    }
-    model.size_bytes += size;
-    files.push_back(path);
-  }
-  model.path = loader_path(dir, files).string();
-  return model;
 }
 
 Result<NameLock> NameLock::open(const Home& home, const std::string& name) {

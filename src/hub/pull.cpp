@@ -1,5 +1,5 @@
-// pull, pull_default and pull_local: which sources are tried, in which order, and how what they
-// deliver becomes a model (record, one rename).
+// pull and pull_default: which sources are tried, in which order, and how what they deliver becomes
+// a model (record, one rename). What is taken from this machine: local.cpp, bundle.cpp.
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -8,6 +8,9 @@
 #include "hub/deliver.h"
 #include "hub/home.h"
 #include "hub/hub.h"
+#include "hub/local.h"
+#include "hub/record.h"
+#include "hub/transfer.h"
 
 namespace munia::hub {
 namespace {
@@ -62,6 +65,7 @@ Result<Wanted> wanted_address(const std::string& url) {
   Wanted wanted;
   wanted.model.name = stem;
   wanted.model.origin = "address given by the user";
+  wanted.model.source = shown_address(url);
   wanted.url = url;
   wanted.file_name = file.string();
   return wanted;
@@ -88,24 +92,6 @@ Error offline_error(const std::string& name) {
                                        "it; pull it where there is a network"};
 }
 
-// The directory of checked files becomes the model.
-Result<InstalledModel> install(const Home& home, const fs::path& ready, InstalledModel model) {
-  MUNIA_RETURN_IF_ERROR(write_record(ready, model));
-  const fs::path dir = home.model_dir(model.name);
-  std::error_code error;
-  if (fs::exists(dir, error)) {
-    return Error{ErrorCode::kIo, dir.string() +
-                                     " exists but is no model of munia's; move it away and pull "
-                                     "again"};
-  }
-  MUNIA_RETURN_IF_ERROR(sync_file(ready));
-  MUNIA_RETURN_IF_ERROR(rename_durably(ready, dir));
-  fs::remove_all(home.partial_dir(model.name), error);
-  MUNIA_ASSIGN_OR_RETURN(InstalledModel installed, read_record(home, model.name));
-  installed.fetched = true;
-  return installed;
-}
-
 // What came of trying the sources.
 struct Attempt {
   std::optional<InstalledModel> model;
@@ -119,9 +105,69 @@ void remove_if_empty(const fs::path& partial) {
   for (fs::recursive_directory_iterator it(partial, error), end; !error && it != end;
        it.increment(error)) {
     std::error_code ignored;
+    if (it->path().filename() == "snapshot") continue;
     if (it->is_regular_file(ignored) && it->file_size(ignored) > 0) return;
   }
   fs::remove_all(partial, error);
+}
+
+bool is_wanted_source(const Source& source, const HubOptions& options) {
+  if (options.only_source.empty()) return true;
+  switch (source.kind) {
+    case SourceKind::kHuggingFace:
+      return options.only_source == "hf";
+    case SourceKind::kModelScope:
+      return options.only_source == "modelscope";
+    case SourceKind::kPythonPackages:
+      return options.only_source == "packages";
+  }
+  return false;
+}
+
+// What the repository says about itself. Only licences that everybody knows to allow it are taken
+// as a yes to commercial use; munia does not judge the others.
+void set_stated_licence(InstalledModel& model, const Source& source, const std::string& licence,
+                        const HubOptions& options) {
+  for (const char* free : {"apache-2.0", "mit", "bsd-3-clause", "bsd-2-clause", "cc0-1.0"}) {
+    model.commercial_use = model.commercial_use || licence == free;
+  }
+  model.licence = licence + (model.commercial_use ? "" : " (read its terms)");
+  const std::string& endpoint = options.hf_endpoint;
+  model.licence_address =
+      shown_address(endpoint + (endpoint.ends_with('/') ? "" : "/") + source.repo);
+}
+
+// Settings that come from the environment: a wrong one is said before anything is tried. The token
+// itself is in no message.
+Status check_options(const HubOptions& options) {
+  const auto bad = [](const std::string& text) {
+    for (const char c : text) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (byte <= 0x20 || byte >= 0x7f) return true;
+    }
+    return false;
+  };
+  const std::pair<const char*, const std::string*> endpoints[] = {
+      {"HF_ENDPOINT", &options.hf_endpoint}, {"MODELSCOPE_DOMAIN", &options.modelscope_endpoint}};
+  for (const auto& [name, value] : endpoints) {
+    const bool http = value->starts_with("http://") || value->starts_with("https://");
+    if (http && !bad(*value) && value->find_first_of("?#") == std::string::npos) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string(name) + " is " + shown(shown_address(*value)) +
+                     ", which is no address of a hub; write it as https://HOST or "
+                     "https://HOST/PATH"};
+  }
+  if (bad(options.hf_token)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "HF_TOKEN holds a blank, a line end or a byte outside ASCII, so it is no token; "
+                 "set it to the token alone"};
+  }
+  const std::string& only = options.only_source;
+  if (!only.empty() && only != "hf" && only != "modelscope" && only != "packages") {
+    return Error{ErrorCode::kInvalidArgument,
+                 "there is no source " + shown(only) + "; there are: hf, modelscope, packages"};
+  }
+  return {};
 }
 
 // Tries the sources in order. `hubs` false leaves out those that were asked already.
@@ -131,6 +177,7 @@ Result<Attempt> try_sources(const Wanted& wanted, bool hubs, const Home& home,
   const std::size_t n_sources = wanted.url.empty() ? wanted.sources.size() : 1;
   for (std::size_t i = 0; i < n_sources; ++i) {
     const std::string& name = wanted.model.name;
+    if (wanted.url.empty() && !is_wanted_source(wanted.sources[i], options)) continue;
     if (!hubs && wanted.sources[i].kind != SourceKind::kPythonPackages) continue;
     MUNIA_ASSIGN_OR_RETURN(
         Delivery delivery,
@@ -140,6 +187,9 @@ Result<Attempt> try_sources(const Wanted& wanted, bool hubs, const Home& home,
     if (delivery.done) {
       InstalledModel model = wanted.model;
       model.source = delivery.source_text;
+      if (model.licence.empty() && !delivery.licence.empty()) {
+        set_stated_licence(model, wanted.sources[i], delivery.licence, options);
+      }
       MUNIA_ASSIGN_OR_RETURN(attempt.model, install(home, delivery.ready, std::move(model)));
       return attempt;
     }
@@ -153,14 +203,27 @@ Result<Attempt> try_sources(const Wanted& wanted, bool hubs, const Home& home,
 }
 
 Error no_source_error(const std::string& name, const std::string& reasons) {
+  if (reasons.empty()) {
+    return {ErrorCode::kInvalidArgument,
+            "model " + name + " has no source of the kind that --source names; leave it out"};
+  }
   return {ErrorCode::kUnavailable, "no source could deliver model " + name + ": " + reasons +
-                                       "; what was fetched is kept, so pulling again goes on from "
+                                       "; what came whole is kept: pull again and it goes on from "
                                        "there"};
 }
 
 // The model when it is here; nothing when it is not.
-Result<std::optional<InstalledModel>> installed(const Home& home, const std::string& name) {
+Result<std::optional<InstalledModel>> installed(const Home& home, const Wanted& wanted) {
+  const std::string& name = wanted.model.name;
   auto found = read_record(home, name);
+  if (found && !wanted.url.empty() && found->source != wanted.model.source) {
+    // The last part of an address names the model, and another has the same.
+    return Error{ErrorCode::kInvalidArgument, "the name " + name + " is taken by a model from " +
+                                                  shown(found->source) + "; type: munia rm " +
+                                                  name +
+                                                  ", or fetch the file yourself and type: "
+                                                  "munia pull --name OTHER FILE"};
+  }
   if (found) return std::optional<InstalledModel>(*std::move(found));
   if (found.error().code == ErrorCode::kNotFound) return std::optional<InstalledModel>();
   return found.error();
@@ -187,80 +250,25 @@ Result<InstalledModel> settle(const Home& home, InstalledModel model,
   return model;
 }
 
-bool is_model_file(const fs::path& file) {
-  const fs::path extension = file.extension();
-  for (const char* known : {".safetensors", ".json", ".txt", ".jinja", ".gguf", ".munia"}) {
-    if (extension == known) return true;
-  }
-  const std::string name = file.filename().string();
-  return name.starts_with("LICENSE") || name.starts_with("NOTICE");
-}
-
-bool is_weights(const fs::path& file) {
-  return file.extension() == ".safetensors" || file.extension() == ".gguf" ||
-         file.extension() == ".munia";
-}
-
-// The files to take, and whether weights are among them.
-Result<std::vector<fs::path>> local_files(const fs::path& path) {
-  std::error_code error;
-  std::vector<fs::path> files;
-  bool has_weights = false;
-  if (fs::is_directory(path, error)) {
-    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-      const fs::path file = it->path();
-      if (!it->is_regular_file(error) || !is_model_file(file)) continue;
-      if (file.filename() == "munia-model.json") continue;
-      has_weights = has_weights || is_weights(file);
-      files.push_back(file);
-    }
-  } else if (fs::is_regular_file(path, error)) {
-    has_weights = path.extension() == ".gguf" || path.extension() == ".munia";
-    files.push_back(path);
-  } else {
-    return Error{ErrorCode::kNotFound, shown(path.string()) + " does not exist"};
-  }
-  if (error) {
-    return Error{ErrorCode::kIo, "cannot read " + path.string() + ": " + error.message()};
-  }
-  if (!has_weights) {
-    return Error{ErrorCode::kInvalidData,
-                 path.string() +
-                     " holds no model: it must be a .gguf or .munia file or a "
-                     "directory with *.safetensors, *.gguf or *.munia"};
-  }
-  return files;
-}
-
-// A hard link where the file system can, else a copy. Symbolic links are followed.
-Status take_file(const fs::path& file, const fs::path& dir) {
-  std::error_code error;
-  const fs::path real = fs::canonical(file, error);
-  const fs::path target = dir / file.filename();
-  fs::create_hard_link(real, target, error);
-  if (!error) return {};
-  MUNIA_RETURN_IF_ERROR(
-      check_free_space(dir, std::uint64_t{fs::file_size(real, error)}, "copying " + file.string()));
-  fs::copy_file(real, target, fs::copy_options::overwrite_existing, error);
-  if (error) {
-    return Error{ErrorCode::kIo, "cannot copy " + file.string() + ": " + error.message()};
-  }
-  return sync_file(target);
-}
-
 }  // namespace
 
 Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
                             const PullCallbacks& callbacks) {
+  if (find_entry(what) == nullptr && is_local_path(what)) {
+    if (what.ends_with(".tar")) return pull_bundle(what, options, callbacks);
+    return pull_local(what, name_of_path(what), options, callbacks);
+  }
   MUNIA_ASSIGN_OR_RETURN(const Wanted wanted, parse_wanted(what));
+  MUNIA_RETURN_IF_ERROR(check_options(options));
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
   const std::string& name = wanted.model.name;
-  MUNIA_ASSIGN_OR_RETURN(std::optional<InstalledModel> here, installed(home, name));
+  MUNIA_ASSIGN_OR_RETURN(std::optional<InstalledModel> here, installed(home, wanted));
   if (here) return *std::move(here);
   if (options.offline) return offline_error(name);
   MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
+  MUNIA_RETURN_IF_ERROR(check_place(home, name));
   MUNIA_ASSIGN_OR_RETURN(const NameLock lock, NameLock::acquire(home, name, callbacks));
-  MUNIA_ASSIGN_OR_RETURN(here, installed(home, name));  // by whoever held the lock
+  MUNIA_ASSIGN_OR_RETURN(here, installed(home, wanted));  // by whoever held the lock
   if (here) return *std::move(here);
   MUNIA_ASSIGN_OR_RETURN(Attempt attempt, try_sources(wanted, true, home, options, callbacks));
   if (attempt.model) return *std::move(attempt.model);
@@ -270,20 +278,22 @@ Result<InstalledModel> pull(const std::string& what, const HubOptions& options,
 Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbacks& callbacks) {
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
   if (auto settled = settled_default(home)) return *std::move(settled);
+  MUNIA_RETURN_IF_ERROR(check_options(options));
   MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
   std::string reasons = options.offline ? "offline mode forbids fetching" : "";
   for (const CatalogueEntry& entry : catalogue()) {
     const bool is_default = entry.name == kDefaultModel;
     if (!is_default && !entry.default_fallback) continue;
     MUNIA_ASSIGN_OR_RETURN(const NameLock lock, NameLock::acquire(home, entry.name, callbacks));
-    MUNIA_ASSIGN_OR_RETURN(std::optional<InstalledModel> here, installed(home, entry.name));
+    MUNIA_ASSIGN_OR_RETURN(std::optional<InstalledModel> here,
+                           installed(home, wanted_entry(entry)));
     if (here) return settle(home, *std::move(here), callbacks);
     if (options.offline) continue;
     MUNIA_ASSIGN_OR_RETURN(Attempt attempt,
                            try_sources(wanted_entry(entry), is_default, home, options, callbacks));
     if (attempt.model) return settle(home, *std::move(attempt.model), callbacks);
     if (attempt.answered) return no_source_error(entry.name, attempt.reasons);
-    reasons += (reasons.empty() ? "" : "; ") + attempt.reasons;
+    reasons += (reasons.empty() || attempt.reasons.empty() ? "" : "; ") + attempt.reasons;
   }
   return no_source_error(std::string(kDefaultModel), reasons);
 }
@@ -292,45 +302,6 @@ Result<InstalledModel> find_default(const HubOptions& options) {
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
   if (auto settled = settled_default(home)) return *std::move(settled);
   return Error{ErrorCode::kNotFound, "no default model is here; type: munia pull --default"};
-}
-
-Result<InstalledModel> pull_local(const std::string& path, const std::string& name,
-                                  const HubOptions& options, const PullCallbacks& callbacks) {
-  if (!valid_name(name)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 shown(name) +
-                     " cannot be a model's name: use 1 to 120 letters, digits, \".\", "
-                     "\"_\" and \"-\", not beginning with \".\" or \"-\""};
-  }
-  MUNIA_ASSIGN_OR_RETURN(const std::vector<fs::path> files, local_files(path));
-  MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
-  MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
-  MUNIA_ASSIGN_OR_RETURN(const NameLock lock, NameLock::acquire(home, name, callbacks));
-  std::error_code error;
-  if (fs::exists(home.model_dir(name), error)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "there is a model " + name + " already; type: munia rm " + name};
-  }
-  const fs::path ready = home.partial_dir(name) / "local" / "ready";
-  fs::remove_all(ready, error);
-  MUNIA_RETURN_IF_ERROR(make_dirs(ready));
-  for (const fs::path& file : files) {
-    if (callbacks.cancelled && callbacks.cancelled()) {
-      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
-    }
-    if (callbacks.on_progress) callbacks.on_progress({file.filename().string(), 0, 0});
-    MUNIA_RETURN_IF_ERROR(take_file(file, ready));
-  }
-  InstalledModel model;
-  if (const CatalogueEntry* entry = find_entry(name)) {
-    // Taken at the user's word: the name tells the licence, the bytes were not compared.
-    model = wanted_entry(*entry).model;
-    model.origin_verified = false;
-  }
-  model.name = name;
-  model.source = "local: " + fs::absolute(path, error).string();
-  model.origin = "local files";
-  return install(home, ready, std::move(model));
 }
 
 }  // namespace munia::hub
