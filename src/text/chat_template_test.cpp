@@ -368,6 +368,35 @@ TEST(ChatTemplateLimits, SourceAndContext) {
   EXPECT_EQ(result.error().code, ErrorCode::kLimit);
 }
 
+// Templates of the families: a long conversation fits, and each bound stops them with its place.
+TEST(ChatTemplateLimits, OfTheFamilies) {
+  json::array messages;
+  for (int i = 0; i < 2000; ++i) {
+    messages.push_back({{"role", i % 2 == 0 ? "user" : "assistant"},
+                        {"content", std::string(500, 'x') + "</think>" + std::to_string(i)}});
+  }
+  const json::object context = {
+      {"messages", messages}, {"bos_token", "<s>"}, {"eos_token", "</s>"}};
+  for (const char* name : {"llama2", "llama3", "mistral", "gemma", "gemma3", "phi3", "phi4",
+                           "deepseek-llm", "deepseek-r1"}) {
+    auto source = read_file(kData + name + ".jinja");
+    auto whole = render(source, context);
+    ASSERT_TRUE(whole.ok()) << name << ": " << whole.error().message;
+    EXPECT_NE(whole->bytes.find("1999"), std::string::npos) << name;
+    TemplateLimits steps, work, output, depth;
+    steps.max_steps = 5000;
+    work.max_work_bytes = 50'000;
+    output.max_output_bytes = whole->bytes.size() - 1;
+    depth.max_depth = 2;
+    for (auto& limits : {steps, work, output, depth}) {
+      auto stopped = render(source, context, limits);
+      ASSERT_FALSE(stopped.ok()) << name;
+      EXPECT_EQ(stopped.error().code, ErrorCode::kLimit) << name;
+      EXPECT_TRUE(has_position(stopped.error().message)) << name << stopped.error().message;
+    }
+  }
+}
+
 TEST(ChatTemplateErrors, NameThePlace) {
   auto message = [](std::string_view source) {
     auto result = render(source, {});

@@ -51,7 +51,9 @@ Value unsafe(const Value& object, const std::string& name) {
                         "' object is unsafe.");
 }
 Value no_attribute(const Value& object, const std::string& name) {
-  return make_undefined(object_name(object) + " has no attribute '" + name + "'");
+  // The reference quotes the kind of object here, also that of None.
+  const std::string kind = object.is_none() ? "'None'" : object_name(object);
+  return make_undefined(kind + " has no attribute '" + name + "'");
 }
 
 }  // namespace

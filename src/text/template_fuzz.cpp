@@ -37,7 +37,9 @@ const std::vector<ChatTemplate>& real_templates() {
   static const auto templates = [] {
     std::vector<ChatTemplate> list;
     const std::filesystem::path dir = MUNIA_SOURCE_DIR "/tests/data/templates";
-    for (auto name : {"qwen2.5-coder", "think", "parts", "turns", "schema", "date"}) {
+    for (auto name :
+         {"qwen2.5-coder", "think", "parts", "turns", "schema", "date", "llama2", "llama3",
+          "mistral", "gemma", "gemma3", "phi3", "phi4", "deepseek-llm", "deepseek-r1"}) {
       std::ifstream in(dir / (std::string(name) + ".jinja"), std::ios::binary);
       std::stringstream text;
       text << in.rdbuf();
@@ -65,7 +67,9 @@ void check_result(const munia::Result<munia::text::MarkedText>& result) {
 void fuzz_context(std::string_view text) {
   if (text.empty()) return;
   auto& templates = real_templates();
-  auto& chosen = templates[static_cast<unsigned char>(text[0]) % templates.size()];
+  // '0' is the first.
+  const auto number = static_cast<unsigned char>(static_cast<unsigned char>(text[0]) - '0');
+  auto& chosen = templates[number % templates.size()];
   boost::system::error_code ec;
   auto context = boost::json::parse(text.substr(1), ec);
   if (ec || !context.is_object()) return;
