@@ -47,24 +47,22 @@ double LogSoftmax::of(float logit) const {
   return usable ? shifted(logit) - log_sum_ : kMinusInfinity;
 }
 
-TokenLogprob token_logprob(std::span<const float> logits, std::int32_t id, std::int64_t n_top) {
-  const LogSoftmax softmax(logits);
-  TokenLogprob token;
-  token.id = id;
-  const bool inside = id >= 0 && static_cast<std::size_t>(id) < logits.size();
-  token.logprob = inside ? softmax.of(logits[static_cast<std::size_t>(id)]) : kMinusInfinity;
-  if (n_top <= 0) return token;
+void LogSoftmax::apply(std::span<float> logits) const {
+  for (float& logit : logits) logit = static_cast<float>(of(logit));
+}
 
+std::vector<std::pair<float, std::int32_t>> largest(std::span<const float> row, std::int64_t n) {
   // A heap whose front is the weakest of the best so far.
   using Entry = std::pair<float, std::int32_t>;
   const auto better = [](const Entry& a, const Entry& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
   };
   std::vector<Entry> best;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const Entry entry{logits[i], static_cast<std::int32_t>(i)};
+  if (n <= 0) return best;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const Entry entry{row[i], static_cast<std::int32_t>(i)};
     if (std::isnan(entry.first)) continue;
-    if (static_cast<std::int64_t>(best.size()) < n_top) {
+    if (static_cast<std::int64_t>(best.size()) < n) {
       best.push_back(entry);
       std::push_heap(best.begin(), best.end(), better);
     } else if (better(entry, best.front())) {
@@ -74,7 +72,18 @@ TokenLogprob token_logprob(std::span<const float> logits, std::int32_t id, std::
     }
   }
   std::sort_heap(best.begin(), best.end(), better);
-  for (const auto& [logit, top_id] : best) token.top.emplace_back(top_id, softmax.of(logit));
+  return best;
+}
+
+TokenLogprob token_logprob(std::span<const float> logits, std::int32_t id, std::int64_t n_top) {
+  const LogSoftmax softmax(logits);
+  TokenLogprob token;
+  token.id = id;
+  const bool inside = id >= 0 && static_cast<std::size_t>(id) < logits.size();
+  token.logprob = inside ? softmax.of(logits[static_cast<std::size_t>(id)]) : kMinusInfinity;
+  for (const auto& [logit, top_id] : largest(logits, n_top)) {
+    token.top.emplace_back(top_id, softmax.of(logit));
+  }
   return token;
 }
 

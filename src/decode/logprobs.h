@@ -17,6 +17,8 @@ class LogSoftmax {
   explicit LogSoftmax(std::span<const float> logits);
   /// log p of a token whose logit is `logit`.
   double of(float logit) const;
+  /// Every logit of a row becomes its log p, rounded to float.
+  void apply(std::span<float> logits) const;
 
  private:
   double shifted(float logit) const;  // logit - largest
@@ -30,6 +32,9 @@ struct TokenLogprob {
   double logprob = 0;  // natural log; -inf where the model excludes it
   std::vector<std::pair<std::int32_t, double>> top;  // the likeliest, falling; equal ones by id
 };
+
+/// The n largest values of a row and their ids, falling; equal ones by id. NaN is left out.
+std::vector<std::pair<float, std::int32_t>> largest(std::span<const float> row, std::int64_t n);
 
 /// `id`'s log-probability in `logits` [vocab_size] and the `n_top` likeliest tokens' (none for 0).
 /// An id outside the row has -inf.

@@ -109,6 +109,14 @@ Status validate(const SamplingParams& params, std::int64_t vocab_size) {
   return {};
 }
 
+void exclude(std::span<const std::int32_t> ids, std::span<float> logits) {
+  for (const std::int32_t id : ids) {
+    if (id >= 0 && static_cast<std::size_t>(id) < logits.size()) {
+      logits[static_cast<std::size_t>(id)] = kMinusInfinity;
+    }
+  }
+}
+
 Sampler::Sampler(SamplingParams params, std::span<const std::int32_t> prompt,
                  std::int64_t vocab_size)
     : params_(std::move(params)), vocab_size_(vocab_size), random_(params_.seed) {

@@ -30,6 +30,9 @@ Status validate(const SamplingParams& params);
 /// As above, and every id of logit_bias must be below `vocab_size`.
 Status validate(const SamplingParams& params, std::int64_t vocab_size);
 
+/// Sets the logits of `ids` in a row to -inf; ids outside of it are passed over.
+void exclude(std::span<const std::int32_t> ids, std::span<float> logits);
+
 /// State of one sequence's sampling. Not thread-safe; one per sequence.
 ///
 /// Order, as transformers applies its processors: repetition penalty, presence and frequency
