@@ -47,6 +47,30 @@ Status check_features(const Features& features, std::int64_t n_prompt, std::int6
                    std::to_string(n_prompt)};
 }
 
+// What a beam search cannot give, and a vocabulary that its candidates do not fit into.
+Status check_beams(const GenerateJob& job, const ModelBundle& bundle) {
+  MUNIA_RETURN_IF_ERROR(decode::validate(job.beams, job.sampling));
+  if (!job.beams.enabled()) return {};
+  const std::string with = " with num_beams " + std::to_string(job.beams.num_beams);
+  if (job.top_logprobs >= 0 || job.prompt_logprobs >= 0) {
+    return Error{ErrorCode::kUnsupported,
+                 "log-probabilities" + with + " are not supported; use num_beams 1"};
+  }
+  if (job.constraint) {
+    return Error{ErrorCode::kUnsupported, "a reply held to a format or to choices" + with +
+                                              " is not supported; use num_beams 1"};
+  }
+  const auto n_ends = static_cast<std::int64_t>(bundle.eos_ids.size());
+  const std::int64_t vocab_size = bundle.model->config().vocab_size;
+  const std::int64_t n_candidates =
+      decode::BeamSearch(job.beams, n_ends, job.max_tokens).n_candidates();
+  if (n_candidates <= vocab_size) return {};
+  return Error{ErrorCode::kLimit, "num_beams " + std::to_string(job.beams.num_beams) +
+                                      " looks at " + std::to_string(n_candidates) +
+                                      " tokens a step; this model has " +
+                                      std::to_string(vocab_size) + ": use fewer beams"};
+}
+
 Status check_fits(std::int64_t n_tokens, std::int64_t context, const std::string& what) {
   if (n_tokens <= context) return {};
   return Error{ErrorCode::kLimit, what + " " + std::to_string(n_tokens) +
@@ -69,6 +93,14 @@ Status check_job(const Job& job, const ModelBundle& bundle) {
                    "max_tokens is " + std::to_string(generate->max_tokens) +
                        "; it must be at least " + std::to_string(least)};
     }
+    if (generate->min_tokens < 0 ||
+        generate->min_tokens > std::max<std::int64_t>(generate->max_tokens, 0)) {
+      return Error{ErrorCode::kInvalidArgument, "min_tokens is " +
+                                                    std::to_string(generate->min_tokens) +
+                                                    "; it must be from 0 to max_tokens, which is " +
+                                                    std::to_string(generate->max_tokens)};
+    }
+    MUNIA_RETURN_IF_ERROR(check_beams(*generate, bundle));
     if (generate->max_tokens == 0) return check_fits(n_prompt, context, "the prompt takes");
     return check_fits(n_prompt + 1, context, "the prompt and one new token take");
   }

@@ -93,6 +93,7 @@ class Engine::Loop {
     std::unique_ptr<Run> run;
     std::shared_ptr<EngineTicket> ticket;
     std::int64_t kv_tokens;  // set aside for it
+    std::int64_t n_slots;    // of max_sequences
     Clock::time_point submitted;
     Clock::time_point started;
     std::optional<Clock::time_point> first_logits;
@@ -148,25 +149,27 @@ class Engine::Loop {
   std::size_t n_waiting() const { return queues_[0].size() + queues_[1].size(); }
 
   // Starts waiting jobs while slots and KV memory last: interactive ones first, then in order of
-  // arrival. Bulk leaves a quarter of the slots to jobs that may come. Holds mutex_.
+  // arrival. Bulk leaves a quarter of the slots to jobs that may come. Every beam takes a slot; a
+  // job with more beams than there are slots starts when all are free. Holds mutex_.
   // A job is counted with all pages that it can ever hold, as if it found none in the prefix cache;
   // pages that only the cache holds are not counted, since they are given back when a job needs
   // them. So a started job never runs out of memory.
   void admit() {
-    const auto n_bulk = std::count_if(active_.begin(), active_.end(),
-                                      [](const Active& active) { return active.is_bulk; });
-    const std::int64_t bulk_slots = options_.max_sequences - options_.max_sequences / 4 - n_bulk;
-    if (admit_from(queue_of(Priority::kInteractive), options_.max_sequences)) {
-      admit_from(queue_of(Priority::kBulk), bulk_slots);
-    }
+    if (admit_from(Priority::kInteractive)) admit_from(Priority::kBulk);
   }
 
-  // Starts at most n_jobs. False when slots or memory did not suffice for the first in the queue.
-  bool admit_from(std::deque<Waiting>& queue, std::int64_t n_jobs) {
+  // False when slots or memory did not suffice for the first in the queue.
+  bool admit_from(Priority priority) {
+    std::deque<Waiting>& queue = queue_of(priority);
+    const bool is_bulk = priority == Priority::kBulk;
+    const std::int64_t most_slots =
+        options_.max_sequences - (is_bulk ? options_.max_sequences / 4 : 0);
     const std::int64_t capacity = kv_capacity_tokens();
     while (!queue.empty()) {
       Waiting& next = queue.front();
-      const std::int64_t kv_tokens = max_kv_tokens(next.job, bundle_.model->context());
+      const std::int64_t kv_tokens =
+          max_kv_tokens(next.job, bundle_.model->context(), options_.kv_cache);
+      const std::int64_t n_slots = std::min(n_sequences(next.job), most_slots);
       if (kv_tokens > capacity) {
         next.ticket->finish(
             Error{ErrorCode::kLimit, "the job needs a KV cache of " + std::to_string(kv_tokens) +
@@ -174,23 +177,28 @@ class Engine::Loop {
         queue.pop_front();
         continue;
       }
-      if (n_jobs <= 0 || static_cast<std::int64_t>(active_.size()) >= options_.max_sequences ||
+      if ((is_bulk && n_slots_in_use(true) + n_slots > most_slots) ||
+          n_slots_in_use(false) + n_slots > options_.max_sequences ||
           kv_tokens_in_use_ + kv_tokens > capacity) {
         return false;
       }
       const bool keep = std::visit([](const auto& job) { return job.keep; }, next.job);
-      const bool is_bulk = priority_of(next.job) == Priority::kBulk;
       if (Result<std::unique_ptr<Run>> run = make_run_for(std::move(next.job))) {
         kv_tokens_in_use_ += kv_tokens;
-        active_.push_back({*std::move(run), std::move(next.ticket), kv_tokens, next.submitted,
-                           Clock::now(), std::nullopt, keep, is_bulk});
-        --n_jobs;
+        active_.push_back({*std::move(run), std::move(next.ticket), kv_tokens, n_slots,
+                           next.submitted, Clock::now(), std::nullopt, keep, is_bulk});
       } else {
         next.ticket->finish(run.error());
       }
       queue.pop_front();
     }
     return true;
+  }
+
+  std::int64_t n_slots_in_use(bool only_bulk) const {
+    std::int64_t n = 0;
+    for (const Active& active : active_) n += active.is_bulk || !only_bulk ? active.n_slots : 0;
+    return n;
   }
 
   std::int64_t kv_capacity_tokens() const {
@@ -337,7 +345,8 @@ class Engine::Loop {
   void keep_computed(const std::vector<Part>& parts) {
     for (const Part& part : parts) {
       if (!is_shallow(part)) {
-        prefix_cache_.keep(part.sequence->tokens, part.sequence->kv, part.active->keep);
+        prefix_cache_.keep(part.sequence->tokens, part.sequence->kv,
+                           part.active->keep && part.active->run->is_kept(*part.sequence));
       }
       counted_.n_computed_tokens += part.share.n_tokens;
       // One token with its logits behind others: a reply goes on.
@@ -415,14 +424,14 @@ class Engine::Loop {
       n_rows += part.share.n_logit_rows;
       if (part.share.n_logit_rows > 0) rows.emplace_back(&part, n_rows - 1);
     }
-    pool_->parallel_for(static_cast<std::int64_t>(rows.size()), 1,
-                        [&](std::int64_t begin, std::int64_t end, int) {
-                          for (std::int64_t i = begin; i < end; ++i) {
-                            const auto& [part, row] = rows[static_cast<std::size_t>(i)];
-                            part->active->run->choose(part->first_index + part->share.n_tokens - 1,
-                                                      activations_.logits(row));
-                          }
-                        });
+    pool_->parallel_for(
+        static_cast<std::int64_t>(rows.size()), 1, [&](std::int64_t begin, std::int64_t end, int) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const auto& [part, row] = rows[static_cast<std::size_t>(i)];
+            part->active->run->choose(*part->sequence, part->first_index + part->share.n_tokens - 1,
+                                      activations_.logits(row));
+          }
+        });
   }
 
   void finish_steps() {

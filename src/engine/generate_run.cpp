@@ -37,23 +37,26 @@ class GenerateRun : public Run {
     if (job_.sampling.temperature == 0 && job_.top_logprobs < 0 && !is_in_prompt(index) &&
         !constraint_) {
       row.want = model::LogitRow::Want::kLargest;
-      row.change = {[](const void* sampler, std::span<float> values) {
-                      static_cast<const decode::Sampler*>(sampler)->penalize(values);
+      row.change = {[](const void* run, std::span<float> values) {
+                      const auto* self = static_cast<const GenerateRun*>(run);
+                      self->exclude_early_ends(values);
+                      self->sampler_.penalize(values);
                     },
-                    &sampler_};
+                    this};
     }
     return row;
   }
 
   // A token drawn from a whole row takes up to a millisecond: rows of several users go side by
   // side.
-  void choose(std::int64_t index, std::span<float> logits) override {
+  void choose(const Sequence& /*sequence*/, std::int64_t index, std::span<float> logits) override {
     if (is_in_prompt(index) || max_tokens_ == 0) return;
     // Penalties and the mask change the row, so the model's own opinion is read before.
     const std::vector<float> raw = job_.top_logprobs >= 0
                                        ? std::vector<float>(logits.begin(), logits.end())
                                        : std::vector<float>();
     if (constraint_) mask_out(logits);
+    exclude_early_ends(logits);
     chosen_ = sampler_.pick(logits);
     if (!raw.empty()) chosen_logprob_ = decode::token_logprob(raw, chosen_, job_.top_logprobs);
   }
@@ -105,6 +108,11 @@ class GenerateRun : public Run {
     for (std::size_t i = 0; constraint_->can_end() && i < ends.size(); ++i) {
       logits[static_cast<std::size_t>(bundle_.eos_ids[i])] = ends[i];
     }
+  }
+
+  void exclude_early_ends(std::span<float> logits) const {
+    const auto n_tokens = static_cast<std::int64_t>(result_.ids.size());
+    if (n_tokens < job_.min_tokens && !job_.ignore_eos) decode::exclude(bundle_.eos_ids, logits);
   }
 
   bool is_end(std::int32_t id) const {
@@ -168,6 +176,9 @@ class GenerateRun : public Run {
 
 std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
                               GenerateJob job, bool kv_cache) {
+  if (job.beams.enabled()) {
+    return make_beam_run(bundle, std::move(pool), std::move(job), kv_cache);
+  }
   return std::make_unique<GenerateRun>(bundle, std::move(pool), std::move(job), kv_cache);
 }
 

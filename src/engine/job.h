@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -12,6 +13,7 @@
 
 #include "base/error.h"
 #include "decode/automaton.h"
+#include "decode/beam.h"
 #include "decode/logprobs.h"
 #include "decode/sampler.h"
 
@@ -45,7 +47,12 @@ struct GenerateJob {
   std::vector<std::int32_t> prompt;  // not empty
   std::int64_t max_tokens = 128;     // > 0 (0 with prompt_logprobs); the context may end it
                                      // earlier (finish "length")
+  std::int64_t min_tokens = 0;       // no end token before so many; stop texts still end it
   decode::SamplingParams sampling;
+  /// More than one beam: the texts of a beam search, in place of one token after the other. Not
+  /// with log-probabilities or a constraint, which would have to be kept for every beam; on_text
+  /// is called once, with the best text.
+  decode::BeamParams beams;
   std::vector<std::string> stops;
   bool ignore_eos = false;  // for measuring
   /// Keeps the reply within an automaton; it ends (finish "stop") where nothing may follow.
@@ -69,9 +76,15 @@ struct GenerateResult {
   std::string finish_reason;                   // "stop" or "length"
   std::vector<decode::TokenLogprob> logprobs;  // of ids, where top_logprobs >= 0
   std::vector<decode::TokenLogprob> prompt_logprobs;  // of the prompt from its second token on
+  /// Of a beam search: (sum of log p) / length^length_penalty, and the next best texts, whose usage
+  /// has no prompt.
+  std::optional<double> score;
+  std::vector<GenerateResult> others;
   Usage usage;
   Timings timings;
 };
+/// The texts of a result, the best first: itself and its others.
+std::vector<GenerateResult> texts_of(GenerateResult result);
 
 /// Hidden states of a prompt in a form of fixed size, for learning from: of each layer the state
 /// behind the last token, and the mean over some of the tokens.

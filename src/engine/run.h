@@ -1,5 +1,6 @@
 // A job while the engine computes it: which sequences still have tokens to compute, and what their
-// logits lead to. One subclass per kind of job (generate_run, score_run, logits_run). Lives on the
+// logits lead to. One subclass per kind of job (generate_run,
+// beam_run, score_run, logits_run). Lives on the
 // engine thread, but for choose().
 #pragma once
 
@@ -38,10 +39,11 @@ class Run {
   virtual model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) {
     return index;
   }
-  /// The work on the logits behind tokens[index] that touches nothing but this run and calls
-  /// nobody: before on_logits(), on any thread of the pool, beside other runs. Only for the last
-  /// row of a sequence in a step.
-  virtual void choose(std::int64_t /*index*/, std::span<float> /*logits*/) {}
+  /// The work on the logits behind tokens[index] that touches nothing but what this run has for
+  /// this sequence and calls nobody: before on_logits(), on any thread of the pool, beside other
+  /// sequences and runs. Only for the last row of a sequence in a step.
+  virtual void choose(const Sequence& /*sequence*/, std::int64_t /*index*/,
+                      std::span<float> /*logits*/) {}
   /// The logits behind tokens[index] of `sequence` (may be changed in place): as far as
   /// wanted_logits() asked for them.
   virtual void on_logits(Sequence& sequence, std::int64_t index, std::span<float> logits) = 0;
@@ -50,6 +52,8 @@ class Run {
   virtual std::int64_t n_takeable(const Sequence& sequence) const {
     return sequence.all_rows ? 0 : static_cast<std::int64_t>(sequence.tokens.size()) - 1;
   }
+  /// Whether what the sequence computes is worth keeping in the prefix cache.
+  virtual bool is_kept(const Sequence& /*sequence*/) const { return true; }
   /// The model's first so many blocks suffice: the run gets no logits, and leaves nothing in the
   /// prefix cache, since later layers have no keys and values. Nothing: all blocks.
   virtual std::optional<std::int64_t> n_blocks() const { return std::nullopt; }
@@ -66,13 +70,19 @@ class Run {
 };
 
 /// Most KV tokens that a job can hold at once, over all its sequences and rounded up to pages.
-std::int64_t max_kv_tokens(const Job& job, std::int64_t context);
+/// `kv_cache`: whether its sequences keep what they computed, and so share it.
+std::int64_t max_kv_tokens(const Job& job, std::int64_t context, bool kv_cache);
+/// How many sequences a job brings on at once.
+std::int64_t n_sequences(const Job& job);
 
 /// kInvalidArgument when the continuations do not make a tree (none, an empty one, too many
 /// tokens).
 Result<std::unique_ptr<Run>> make_run(std::shared_ptr<model::KvPool> pool, ScoreJob job);
 std::unique_ptr<Run> make_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
                               GenerateJob job, bool kv_cache);
+/// A job whose beams are enabled().
+std::unique_ptr<Run> make_beam_run(const ModelBundle& bundle, std::shared_ptr<model::KvPool> pool,
+                                   GenerateJob job, bool kv_cache);
 std::unique_ptr<Run> make_run(std::shared_ptr<model::KvPool> pool, LogitsJob job);
 
 }  // namespace munia::engine

@@ -348,6 +348,8 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
     job.max_tokens = options.max_tokens;
     job.sampling = options.sampling;
     job.stops = options.stops;
+    job.min_tokens = options.min_tokens;
+    job.beams = options.beams;
     if (options.on_text) {
       job.on_text = [&gate](std::string_view piece) { gate.push(piece); };
     }

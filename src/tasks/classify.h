@@ -80,8 +80,10 @@ class Classifier {
 
 struct PredictOptions {
   std::int64_t max_tokens = 128;
+  std::int64_t min_tokens = 0;
   decode::SamplingParams sampling;  // greedy by default
   std::vector<std::string> stops;
+  decode::BeamParams beams;  // of the reply; on_text then gets it whole
   bool reply = true;
   PromptForm prompt = PromptForm::kSeparate;  // kShared: one computation of the text for both jobs;
                                               // needs a chat template
