@@ -18,7 +18,6 @@ struct GenerateFlags {
   std::string text;
   SamplingFlags sampling;
   std::int64_t n = 1;
-  std::int64_t num_beams = 1;
   bool jsonl = false;
   bool special = false;
 };
@@ -26,6 +25,7 @@ struct GenerateFlags {
 void write_choice(JsonWriter& writer, const engine::GenerateResult& result) {
   writer.key("ids").ids(result.ids);
   writer.field("text", result.text).field("finish_reason", result.finish_reason);
+  if (result.score) writer.field("score", *result.score);
 }
 
 /// One line: the first choice at the top, all of them under "choices" when there are several.
@@ -52,11 +52,13 @@ std::string result_json(const std::vector<engine::GenerateResult>& results) {
   return writer.text();
 }
 
+// The texts of a beam search come from one job.
 std::vector<std::shared_ptr<engine::Ticket>> submit_choices(engine::Engine& engine,
                                                             const GenerateRequest& request,
                                                             const std::string& where) {
   std::vector<std::shared_ptr<engine::Ticket>> tickets;
-  for (std::int64_t i = 0; i < request.n; ++i) {
+  const std::int64_t n_jobs = request.job.beams.enabled() ? 1 : request.n;
+  for (std::int64_t i = 0; i < n_jobs; ++i) {
     engine::GenerateJob job = request.job;
     job.sampling.seed += static_cast<std::uint64_t>(i);
     tickets.push_back(value_or_fail(engine.submit(std::move(job)), where));
@@ -68,9 +70,21 @@ std::vector<engine::GenerateResult> wait_choices(
     const std::vector<std::shared_ptr<engine::Ticket>>& tickets, const std::string& where) {
   std::vector<engine::GenerateResult> results;
   for (const auto& ticket : tickets) {
-    results.push_back(std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), where)));
+    auto result = std::get<engine::GenerateResult>(value_or_fail(ticket->wait(), where));
+    for (engine::GenerateResult& text : engine::texts_of(std::move(result))) {
+      results.push_back(std::move(text));
+    }
   }
   return results;
+}
+
+// What the flags say; fails with status 2 at what they may not say.
+GenerateRequest request_of(const GenerateFlags& flags) {
+  GenerateRequest request = request_from_flags(flags.sampling);
+  request.n = flags.n;
+  GenerateRequest checked = request;
+  settle_sampling(checked, ExitStatus::kUsage, "");
+  return request;
 }
 
 void run_lines(const Context& context, const GenerateFlags& flags, Session& session) {
@@ -79,11 +93,27 @@ void run_lines(const Context& context, const GenerateFlags& flags, Session& sess
     const std::string where = reader.where();
     const boost::json::object object = parse_json_object(line, where, context.lang);
     const Fields fields(object, where, context.lang);
-    fields.note_unknown({"text", "ids", "messages", "tools", "chat_template_kwargs", "max_tokens",
-                         "temperature", "top_p", "top_k", "min_p", "seed", "repetition_penalty",
-                         "presence_penalty", "frequency_penalty", "num_beams", "stop", "n"});
-    GenerateRequest request = request_from_flags(flags.sampling);
-    request.n = flags.n;
+    fields.note_unknown({"text",
+                         "ids",
+                         "messages",
+                         "tools",
+                         "chat_template_kwargs",
+                         "max_tokens",
+                         "min_tokens",
+                         "temperature",
+                         "top_p",
+                         "top_k",
+                         "min_p",
+                         "seed",
+                         "repetition_penalty",
+                         "presence_penalty",
+                         "frequency_penalty",
+                         "num_beams",
+                         "length_penalty",
+                         "early_stopping",
+                         "stop",
+                         "n"});
+    GenerateRequest request = request_of(flags);
     read_generate_fields(fields, request);
     settle_sampling(request, ExitStatus::kBadInput, where);
     request.job.prompt = prompt_from_json(fields, "text", *session.bundle, flags.special);
@@ -95,8 +125,7 @@ void run_lines(const Context& context, const GenerateFlags& flags, Session& sess
 }
 
 void run_text(const Context& context, const GenerateFlags& flags, Session& session) {
-  GenerateRequest request = request_from_flags(flags.sampling);
-  request.n = flags.n;
+  GenerateRequest request = request_of(flags);
   settle_sampling(request, ExitStatus::kUsage, "");
   const std::string text = argument_text(flags.text, 0, context.settings.encoding(), context.lang);
   request.job.prompt = text_prompt(*session.bundle, text, flags.special, "");
@@ -115,11 +144,7 @@ void run_text(const Context& context, const GenerateFlags& flags, Session& sessi
 }
 
 ExitStatus run_generate(const Context& context, const GenerateFlags& flags) {
-  if (flags.num_beams > 1) {
-    fail(ExitStatus::kUsage, context.lang.tr("--num-beams {} is not supported yet; use 1",
-                                             "--num-beams {} 尚不支持，请用 1", flags.num_beams));
-  }
-  request_from_flags(flags.sampling);
+  request_of(flags);  // before a model is loaded for nothing
   if (flags.jsonl != flags.text.empty()) {
     fail(ExitStatus::kUsage,
          context.lang.tr("give a TEXT, or --jsonl for requests on standard input",
@@ -147,8 +172,6 @@ void add_generate(CommandLine& line, Context& context) {
   spec.flag("--special", flags->special, "parse special tokens in the text",
             "解析文本中的特殊词元");
   spec.integer("-n", flags->n, 1, kMaxChoices, "continuations of each text", "每个文本的续写个数");
-  spec.integer("--num-beams", flags->num_beams, 1, 1024, "beams (only 1 yet)",
-               "束搜索的束数（目前只支持 1）");
   describe_sampling_flags(spec, flags->sampling);
   spec.run([&context, flags] { return run_generate(context, *flags); });
 }

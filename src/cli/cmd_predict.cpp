@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/sampling_flags.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
 #include "tasks/result_json.h"
@@ -16,6 +17,7 @@ struct PredictFlags {
   std::int64_t max_tokens = 128;
   float repetition_penalty = 1;
   std::vector<std::string> stops;
+  BeamFlags beams;
   bool no_reply = false;
   std::string prompt = "separate";
 };
@@ -37,6 +39,7 @@ std::string prediction_json(const std::string& text, const tasks::Prediction& pr
 
 ExitStatus run_predict(const Context& context, const PredictFlags& flags) {
   const tasks::Task task = choose_task(context, flags.task);
+  const decode::BeamParams beams = beams_from_flags(flags.beams);
   if (flags.prompt != "separate" && flags.prompt != "shared") {
     fail(ExitStatus::kUsage,
          context.lang.tr("--prompt {}: must be separate or shared",
@@ -57,6 +60,7 @@ ExitStatus run_predict(const Context& context, const PredictFlags& flags) {
     options.max_tokens = flags.max_tokens;
     options.sampling.repetition_penalty = flags.repetition_penalty;
     options.stops = flags.stops;
+    options.beams = beams;
     options.reply = !flags.no_reply;
     if (!context.json) {
       options.on_emotion = [&](const tasks::Classification& emotion) {
@@ -98,6 +102,7 @@ void add_predict(CommandLine& line, Context& context) {
               "of the reply, as in transformers", "回复的重复惩罚，同 transformers");
   spec.option("--stop", flags->stops, "TEXT", "ends the reply; may be given several times",
               "遇到即结束回复；可多次给出");
+  describe_beam_flags(spec, flags->beams);
   spec.option(
       "--prompt", flags->prompt, "separate|shared",
       "separate: the task's own prompt for the feeling; shared: the reply's prompt, with the "

@@ -140,6 +140,26 @@ std::vector<std::int32_t> prompt_from_json(const Fields& fields, std::string_vie
   return value_or_fail(bundle.render_ids(context), fields.where());
 }
 
+namespace {
+
+void read_beam_fields(const Fields& fields, decode::BeamParams& beams) {
+  if (const auto v = fields.integer("num_beams", 1, decode::kMaxBeams)) beams.num_beams = *v;
+  if (const auto v = fields.number("length_penalty")) beams.length_penalty = *v;
+  const json::value* early = fields.find("early_stopping");
+  if (early == nullptr) return;
+  if (early->is_bool()) {
+    beams.early_stopping =
+        early->get_bool() ? decode::EarlyStopping::kTrue : decode::EarlyStopping::kFalse;
+  } else if (early->is_string() && early->get_string() == "never") {
+    beams.early_stopping = decode::EarlyStopping::kNever;
+  } else {
+    fields.reject(fields.lang().tr("\"early_stopping\" must be true, false or \"never\"",
+                                   "\"early_stopping\" 应当是 true、false 或 \"never\""));
+  }
+}
+
+}  // namespace
+
 void read_generate_fields(const Fields& fields, GenerateRequest& request) {
   constexpr std::int64_t kMany = 1 << 20;
   decode::SamplingParams& sampling = request.job.sampling;
@@ -157,14 +177,21 @@ void read_generate_fields(const Fields& fields, GenerateRequest& request) {
   }
   if (fields.find("stop") != nullptr) request.job.stops = fields.strings("stop");
   if (const auto v = fields.integer("n", 1, kMaxChoices)) request.n = *v;
-  if (const auto v = fields.integer("num_beams", 1, 1024); v && *v > 1) {
-    fields.reject(fields.lang().tr("\"num_beams\" {} is not supported yet; use 1",
-                                   "\"num_beams\" {} 尚不支持，请用 1", *v));
-  }
+  if (const auto v = fields.integer("min_tokens", 0, kMany)) request.job.min_tokens = *v;
+  read_beam_fields(fields, request.job.beams);
 }
 
 void settle_sampling(GenerateRequest& request, ExitStatus status, const std::string& where) {
-  if (const Status valid = decode::validate(request.job.sampling); !valid) {
+  engine::GenerateJob& job = request.job;
+  if (const Status valid = decode::validate(job.sampling); !valid) {
+    fail(status, where + valid.error().message);
+  }
+  if (job.min_tokens > job.max_tokens) {
+    fail(status, where + "min_tokens is " + std::to_string(job.min_tokens) +
+                     "; it must be at most max_tokens, which is " + std::to_string(job.max_tokens));
+  }
+  if (job.beams.enabled()) job.beams.n_returned = request.n;
+  if (const Status valid = decode::validate(job.beams, job.sampling); !valid) {
     fail(status, where + valid.error().message);
   }
   if (!request.seeded && request.job.sampling.temperature > 0) {

@@ -62,7 +62,8 @@ inline constexpr std::int64_t kMaxChoices =
 
 /// `request` holds the command line's values; what the line says takes their place.
 void read_generate_fields(const Fields& fields, GenerateRequest& request);
-/// Fails with `status` when a sampling parameter is out of range; draws a seed when none was given.
+/// Fails with `status` when a parameter of sampling or beams is out of range; draws a seed when
+/// none was given.
 void settle_sampling(GenerateRequest& request, ExitStatus status, const std::string& where);
 
 }  // namespace munia::cli

@@ -1,4 +1,4 @@
-// The flags of chat and generate that shape a reply.
+// The flags of chat and generate that shape a reply; those of a beam search predict has too.
 #pragma once
 
 #include <string>
@@ -9,6 +9,15 @@
 
 namespace munia::cli {
 
+struct BeamFlags {
+  std::int64_t num_beams = 1;
+  float length_penalty = 1;
+  std::string early_stopping = "false";
+};
+void describe_beam_flags(CommandSpec& spec, BeamFlags& flags);
+/// Fails with status 2 at a value out of range.
+decode::BeamParams beams_from_flags(const BeamFlags& flags);
+
 struct SamplingFlags {
   std::int64_t max_tokens = 128;
   float temperature = 0;
@@ -18,6 +27,8 @@ struct SamplingFlags {
   std::int64_t seed = -1;  // -1: drawn anew each time
   float repetition_penalty = 1;
   std::vector<std::string> stops;
+  std::int64_t min_tokens = 0;
+  BeamFlags beams;
 };
 void describe_sampling_flags(CommandSpec& spec, SamplingFlags& flags);
 /// A request with these values and no prompt yet. Fails with status 2 at a value out of range.
