@@ -195,6 +195,48 @@ def test_a_choice_is_one_of_the_list(client, extra):
         assert reply.choices[0].finish_reason == "stop"
 
 
+def test_beams_give_the_command_lines_texts(client, tiny):
+    options = {"max_tokens": 12, "num_beams": 4, "length_penalty": 0.5, "early_stopping": "never"}
+    for prompts in (["hello"], ["hello", "好"]):
+        lines = [{"text": prompt, "n": 3, **options} for prompt in prompts]
+        expected = munia_process.generate(TINY, lines)
+        body = {"prompt": prompts, "n": 3, "stream": False, **options}
+        reply = tiny.post("/v1/completions", body).json
+        assert [choice["index"] for choice in reply["choices"]] == list(range(3 * len(prompts)))
+        texts = [choice["text"] for result in expected for choice in result["choices"]]
+        assert [choice["text"] for choice in reply["choices"]] == texts
+        for key in ("prompt_tokens", "completion_tokens"):
+            assert reply["usage"][key] == sum(result["usage"][key] for result in expected)
+    message = [{"role": "user", "content": "hello"}]
+    (line,) = munia_process.generate(TINY, [{"messages": message, **options}])
+    chosen = chat(client, "hello", max_tokens=12, extra_body=options).choices
+    assert [choice.message.content for choice in chosen] == [line["text"]]
+
+
+@pytest.mark.parametrize("path, body, param", [
+    ("/v1/chat/completions", {"num_beams": 17}, "num_beams"),
+    ("/v1/chat/completions", {"num_beams": 2, "stream": True}, "num_beams"),
+    ("/v1/chat/completions", {"num_beams": 2, "n": 3}, "num_beams"),
+    ("/v1/chat/completions", {"num_beams": 2, "temperature": 1}, "num_beams"),
+    ("/v1/chat/completions", {"num_beams": 2, "logprobs": True}, "logprobs"),
+    ("/v1/chat/completions", {"num_beams": 2, "guided_choice": ["a", "b"]}, "guided_choice"),
+    ("/v1/chat/completions", {"num_beams": 2, "response_format": {"type": "json_object"}},
+     "response_format"),
+    ("/v1/chat/completions", {"use_beam_search": True}, "use_beam_search"),
+    ("/v1/chat/completions", {"best_of": 4}, "best_of"),
+    ("/v1/chat/completions", {"max_tokens": 2, "min_tokens": 3}, "min_tokens"),
+    ("/v1/completions", {"num_beams": 2, "stream": True}, "num_beams"),
+    ("/v1/completions", {"num_beams": 2, "logprobs": 0}, "logprobs"),
+    ("/v1/completions", {"use_beam_search": True, "n": 2}, "use_beam_search"),
+    ("/v1/completions", {"best_of": 4, "n": 2}, "best_of"),
+])
+def test_what_beams_cannot_do_is_refused_by_name(tiny, path, body, param):
+    prompt = {"messages": [{"role": "user", "content": "hi"}], "prompt": "hi"}
+    reply = tiny.post(path, prompt | body)
+    assert reply.status == 400 and reply.json["error"]["param"] == param, reply.text
+    assert reply.headers["content-type"].startswith("application/json")
+
+
 @pytest.mark.parametrize("fields, param", [
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},

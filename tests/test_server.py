@@ -107,7 +107,7 @@ def test_stream_headers(server):  # demands 24
 
 @pytest.mark.parametrize("query, param", [
     ("", "q"), ("?q=", "q"), ("?q=%ff", "q"), ("?q=a&max_tokens=0", "max_tokens"),
-    ("?q=a&max_tokens=x", "max_tokens"), ("?q=%zz", None),
+    ("?q=a&max_tokens=x", "max_tokens"), ("?q=%zz", None), ("?q=a&num_beams=4", "num_beams"),
 ])
 def test_stream_refuses(server, query, param):
     reply = server.get("/stream" + query)
@@ -186,7 +186,11 @@ def test_special_tokens_are_data(server):  # demands 16
     ("/apply-template", {}, "messages"), ("/apply-template", {"messages": [1]}, "messages"),
     ("/chat", {"text": 1}, "text"), ("/chat", {"text": "a", "max_tokens": 1.5}, "max_tokens"),
     ("/chat", {"text": "a", "temperature": -1}, "temperature"),
-    ("/chat", {"text": "a", "num_beams": 2}, "num_beams"), ("/predict", {}, "text"),
+    ("/chat", {"text": "a", "num_beams": 17}, "num_beams"), ("/predict", {}, "text"),
+    ("/chat", {"text": "a", "num_beams": 2, "temperature": 1}, "num_beams"),
+    ("/chat", {"text": "a", "early_stopping": "soon"}, "early_stopping"),
+    ("/chat", {"text": "a", "length_penalty": 11}, "length_penalty"),
+    ("/predict", {"text": "a", "stream": True, "num_beams": 2}, "num_beams"),
     ("/predict", {"text": " "}, "text"), ("/predict", {"text": "a", "stream": 1}, "stream"),
 ])
 def test_wrong_fields(server, path, body, param):

@@ -76,6 +76,19 @@ def test_gone_in_decode(slow, path, body):
     slow.still_serves()
 
 
+def test_gone_in_a_beam_search(slow):
+    """Its text would come at the end: only the engine's steps tell that it is under way."""
+    before = slow.stats()["engine"]["steps"]
+    connection = slow.begin("/chat", SLOW | {"num_beams": 4})
+    slow.wait_until(lambda: slow.stats()["engine"]["steps"] >= before + 5)
+    assert slow.stats()["engine"]["kv_used_bytes"] > 0
+    connection.close()
+    slow.wait_running(0)
+    assert cancelled(slow) == 1
+    slow.wait_until(lambda: slow.stats()["engine"]["kv_used_bytes"] == 0)
+    slow.still_serves()
+
+
 def test_gone_in_a_stream(slow):
     connection = slow.begin("/predict", SLOW | {"stream": True})
     data = b""

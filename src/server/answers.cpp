@@ -27,13 +27,6 @@ boost::json::object render_context(BodyReader& body) {
   return context;
 }
 
-void refuse_beams(BodyReader& body) {
-  if (const auto beams = body.integer("num_beams", 1, 1024); beams && *beams > 1) {
-    body.reject("\"num_beams\" " + std::to_string(*beams) + " is not supported; use 1", "num_beams",
-                "unsupported");
-  }
-}
-
 Result<std::shared_ptr<const tasks::Classifier>> find_classifier(const LoadedModel& model,
                                                                  const std::string& name) {
   const auto found = model.classifiers.find(name);

@@ -20,8 +20,6 @@ inline constexpr std::int64_t kMostTokens = 1 << 20;  // of a request's max_toke
 /// What the template is rendered with: the body's messages, tools and chat_template_kwargs.
 /// Variables that only the server may set (special tokens) are left out.
 boost::json::object render_context(BodyReader& body);
-/// num_beams above 1 is refused: beams are not served yet.
-void refuse_beams(BodyReader& body);
 
 /// The classifier of a task by name; the Error lists the names. A request names no files.
 Result<std::shared_ptr<const tasks::Classifier>> find_classifier(const LoadedModel& model,

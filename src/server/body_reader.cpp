@@ -198,4 +198,35 @@ void read_sampling(BodyReader& body, decode::SamplingParams& sampling) {
   }
 }
 
+decode::BeamParams read_beams(BodyReader& body, const decode::SamplingParams& sampling,
+                              std::int64_t n, bool stream) {
+  decode::BeamParams beams;
+  beams.num_beams = body.integer("num_beams", 1, kMostBeams).value_or(1);
+  if (const auto value = body.number("length_penalty", -10, 10)) {
+    beams.length_penalty = static_cast<float>(*value);
+  }
+  if (const json::value* value = body.find("early_stopping")) {
+    if (value->is_bool()) {
+      beams.early_stopping =
+          value->get_bool() ? decode::EarlyStopping::kTrue : decode::EarlyStopping::kFalse;
+    } else if (value->is_string() && value->get_string() == "never") {
+      beams.early_stopping = decode::EarlyStopping::kNever;
+    } else {
+      body.reject("\"early_stopping\" must be true, false or \"never\"", "early_stopping");
+    }
+  }
+  if (!beams.enabled()) return beams;
+  beams.n_returned = n;
+  if (stream) {
+    body.reject("\"num_beams\" " + std::to_string(beams.num_beams) +
+                    " cannot be streamed: the best text is known at the end; leave \"stream\" out "
+                    "or use 1",
+                "num_beams", "unsupported_parameter");
+  }
+  if (const Status valid = decode::validate(beams, sampling); body.ok() && !valid) {
+    body.reject(valid.error().message, "num_beams");
+  }
+  return beams;
+}
+
 }  // namespace munia::server

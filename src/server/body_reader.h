@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "decode/beam.h"
 #include "decode/sampler.h"
 #include "server/errors.h"
 
@@ -54,5 +55,13 @@ std::vector<std::string> read_stops(BodyReader& body);
 /// temperature, top_p, top_k, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty:
 /// those that are there replace `sampling`'s. A temperature without a seed draws one.
 void read_sampling(BodyReader& body, decode::SamplingParams& sampling);
+
+inline constexpr std::int64_t kMostBeams = 16;  // of one request: they take others' turns
+
+/// num_beams, length_penalty, early_stopping; `n` texts are wanted. Refuses beams with a
+/// temperature (so it comes behind read_sampling()) or with "stream": which beam is the best is
+/// known at the end.
+decode::BeamParams read_beams(BodyReader& body, const decode::SamplingParams& sampling,
+                              std::int64_t n, bool stream);
 
 }  // namespace munia::server

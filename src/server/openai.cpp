@@ -37,15 +37,16 @@ class Choices {
 
   Outcome run() {
     const std::int64_t n = request_.n_choices();
+    const std::int64_t n_of_job = request_.n_choices_of_job();
     choices_.reserve(static_cast<std::size_t>(n));  // callbacks hold references
     for (std::int64_t i = 0; i < n; ++i) {
       choices_.push_back({nullptr, LogprobsWriter(*model_.bundle->tokenizer, request_.chat)});
     }
     std::vector<engine::GenerateResult> results;
     std::int64_t n_submitted = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t i = 0; i < n; i += n_of_job) {
       // A few at a time, so that one request with many choices leaves room for others.
-      for (; n_submitted < std::min(n, i + kInFlight); ++n_submitted) {
+      for (; n_submitted < std::min(n, i + kInFlight); n_submitted += n_of_job) {
         if (const Status submitted = submit(n_submitted); !submitted) {
           return to_outcome(submitted.error());
         }
@@ -53,8 +54,11 @@ class Choices {
       Choice& choice = choices_[static_cast<std::size_t>(i)];
       Result<engine::JobResult> result = wait(choice);
       if (!result) return to_outcome(result.error());
-      results.push_back(std::get<engine::GenerateResult>(*std::move(result)));
-      note(i, results.back());
+      for (engine::GenerateResult& text :
+           engine::texts_of(std::get<engine::GenerateResult>(*std::move(result)))) {
+        results.push_back(std::move(text));
+        note(static_cast<std::int64_t>(results.size()) - 1, results.back());
+      }
       if (request_.stream) finish(i, choice, results.back());
     }
     if (request_.stream) {

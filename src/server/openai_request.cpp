@@ -110,6 +110,42 @@ void read_format(BodyReader& body, engine::GenerateJob& job) {
   }
 }
 
+// What other servers call a beam search is refused, not guessed: there n or best_of may be the
+// number of beams.
+void read_other_names_of_beams(BodyReader& body, const CompletionRequest& request) {
+  if (body.boolean("use_beam_search").value_or(false)) {
+    body.reject("\"use_beam_search\" is not supported by this server; give \"num_beams\"",
+                "use_beam_search", "unsupported_parameter");
+  }
+  if (const auto best_of = body.integer("best_of", 1, kMaxChoices);
+      best_of && *best_of != request.n) {
+    body.reject(
+        "\"best_of\" other than \"n\" is not supported; leave it out, or give \"num_beams\"",
+        "best_of", "unsupported_parameter");
+  }
+}
+
+// Once everything is read.
+void check_tokens_and_beams(BodyReader& body, const CompletionRequest& request) {
+  const engine::GenerateJob& job = request.job;
+  if (job.min_tokens > job.max_tokens) {
+    body.reject("\"min_tokens\" is " + std::to_string(job.min_tokens) +
+                    ", above \"max_tokens\", which is " + std::to_string(job.max_tokens),
+                "min_tokens");
+  }
+  if (!job.beams.enabled()) return;
+  if (request.logprobs) {
+    body.reject("\"logprobs\" with \"num_beams\" above 1 are not supported; leave one out",
+                "logprobs", "unsupported_parameter");
+  }
+  if (job.constraint) {
+    body.reject(
+        "a reply held to a format or to choices is not supported with \"num_beams\" above 1; leave "
+        "one out",
+        body.has("response_format") ? "response_format" : "guided_choice", "unsupported_parameter");
+  }
+}
+
 void read_common(BodyReader& body, const LoadedModel& model, CompletionRequest& request) {
   read_model(body, model);
   request.n = body.integer("n", 1, kMaxChoices).value_or(1);
@@ -128,6 +164,9 @@ void read_common(BodyReader& body, const LoadedModel& model, CompletionRequest& 
   read_sampling(body, request.job.sampling);
   read_logit_bias(body, model.bundle->model->config().vocab_size, request.job.sampling);
   read_format(body, request.job);
+  request.job.min_tokens = body.integer("min_tokens", 0, kMostTokens).value_or(0);
+  request.job.beams = read_beams(body, request.job.sampling, request.n, request.stream);
+  read_other_names_of_beams(body, request);
   request.timeout = read_timeout(body);
 }
 
@@ -233,6 +272,7 @@ CompletionRequest read_chat_request(BodyReader& body, const LoadedModel& model) 
   }
   request.logprobs = logprobs;
   if (logprobs) request.job.top_logprobs = top.value_or(0);
+  check_tokens_and_beams(body, request);
   read_messages(body, model, request);
   return request;
 }
@@ -249,11 +289,7 @@ CompletionRequest read_completion_request(BodyReader& body, const LoadedModel& m
   // Nothing but the prompt's own log-probabilities may be wanted.
   read_max_tokens(body, request.job.prompt_logprobs >= 0 ? 0 : 1, request);
   refuse(body, {"suffix"});
-  if (const auto best_of = body.integer("best_of", 1, kMaxChoices);
-      best_of && *best_of != request.n) {
-    body.reject("\"best_of\" other than \"n\" is not supported; leave it out", "best_of",
-                "unsupported_parameter");
-  }
+  check_tokens_and_beams(body, request);
   if (request.stream && request.echo && request.logprobs) {
     body.reject("\"echo\" with \"logprobs\" cannot be streamed; leave \"stream\" out", "stream",
                 "unsupported_parameter");

@@ -25,7 +25,10 @@ struct CompletionRequest {
   std::optional<double> timeout;
 
   std::int64_t n_choices() const { return n * static_cast<std::int64_t>(prompts.size()); }
-  /// The job of choice i: prompt i / n, and a seed of its own.
+  /// The choices of one prompt that come from one job: all of a beam search.
+  std::int64_t n_choices_of_job() const { return job.beams.enabled() ? n : 1; }
+  /// The job of choice i (and of those behind it that come from the same): prompt i / n, and a
+  /// seed of its own.
   engine::GenerateJob job_of(std::int64_t choice) const;
 };
 

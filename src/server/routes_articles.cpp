@@ -164,7 +164,7 @@ void post_predict(Service& service, const ExchangePtr& exchange) {
                   "prompt");
     }
   }
-  refuse_beams(body);
+  request.options.beams = read_beams(body, request.options.sampling, 1, request.stream);
   if (body.error()) return exchange->fail(*body.error());
   if (const Outcome wrong = check_text(*model, *request.classifier, request.text, "text")) {
     return exchange->fail(*wrong);
@@ -207,7 +207,7 @@ void post_chat(Service& service, const ExchangePtr& exchange) {
   job.max_tokens = body.integer("max_tokens", 1, kMostTokens).value_or(job.max_tokens);
   job.stops = read_stops(body);
   read_sampling(body, job.sampling);
-  refuse_beams(body);
+  job.beams = read_beams(body, job.sampling, 1, false);
   const std::optional<double> timeout = read_timeout(body);
   if (body.error()) return exchange->fail(*body.error());
   if (is_blank(text)) return exchange->json(400, R"({"error":"No input provided"})");
@@ -258,6 +258,11 @@ void get_stream(Service& service, const ExchangePtr& exchange) {
   engine::GenerateJob job = chat_job();
   job.max_tokens = query_tokens(request, wrong).value_or(1);
   if (wrong) return exchange->fail(*wrong);
+  if (const auto beams = request.query_value("num_beams"); beams && *beams != "1") {
+    return exchange->fail(bad_request(
+        "num_beams above 1 cannot be streamed: the best text is known at the end; use POST /chat",
+        "num_beams", "unsupported_parameter"));
+  }
   const std::string text(request.query_value("q").value_or(""));
   if (is_blank(text)) return exchange->fail(bad_request("\"q\" is missing or empty", "q"));
   if (find_invalid_utf8(text)) return exchange->fail(bad_request("\"q\" is not UTF-8", "q"));
