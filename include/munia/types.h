@@ -61,6 +61,13 @@ struct RequestTimes {
   double total_ms = 0;
 };
 
+/// When a beam search ends that has found as many texts as it has beams (as in transformers).
+enum class EarlyStopping {
+  kFalse,  ///< when the best running beam, as long as it is now, scores below the worst of them
+  kTrue,   ///< at once
+  kNever,  ///< when no running beam can come to score better
+};
+
 /// How a reply is drawn. The default is greedy.
 struct GenerateOptions {
   std::int64_t max_tokens = 128;
@@ -74,10 +81,24 @@ struct GenerateOptions {
   float frequency_penalty = 0;
   std::vector<std::pair<std::int32_t, float>> logit_bias;  ///< id, added to its logit
   std::vector<std::string> stop;                           ///< ends the text before it
+  std::int64_t min_tokens = 0;  ///< no end token before so many; stop texts still end it
+  std::int64_t num_beams = 1;   ///< above 1, at most 32: beam search; needs temperature 0, and
+                                ///< OnText gets the best text whole
+  float length_penalty = 1;     ///< of beams: a text scores (sum of log p) / length^length_penalty
+  EarlyStopping early_stopping = EarlyStopping::kFalse;  ///< of beams
+  std::int64_t num_return_sequences = 1;                 ///< of beams: at most num_beams
 };
 
 /// Gets each new piece of whole UTF-8 text, on another thread; must be quick and must not throw.
 using OnText = std::function<void(std::string_view piece)>;
+
+/// A text that a beam search found.
+struct BeamText {
+  Ids ids;                    ///< without the end token
+  std::string text;           ///< without special tokens
+  std::string finish_reason;  ///< "stop" or "length"
+  double score = 0;           ///< (sum of log p) / length^length_penalty
+};
 
 struct Generated {
   Ids ids;                    ///< without the end token
@@ -85,6 +106,7 @@ struct Generated {
   std::string finish_reason;  ///< "stop" or "length"
   TokenUsage usage;
   RequestTimes times;
+  std::vector<BeamText> beams;  ///< of a beam search: num_return_sequences texts, the best first
 };
 
 /// The labels of a task and one text's probabilities.

@@ -50,6 +50,25 @@ decode::SamplingParams sampling_of(const GenerateOptions& options) {
   return sampling;
 }
 
+decode::BeamParams beams_of(const GenerateOptions& options) {
+  decode::BeamParams beams;
+  beams.num_beams = options.num_beams;
+  beams.n_returned = options.num_return_sequences;
+  beams.length_penalty = options.length_penalty;
+  switch (options.early_stopping) {
+    case EarlyStopping::kFalse:
+      beams.early_stopping = decode::EarlyStopping::kFalse;
+      break;
+    case EarlyStopping::kTrue:
+      beams.early_stopping = decode::EarlyStopping::kTrue;
+      break;
+    case EarlyStopping::kNever:
+      beams.early_stopping = decode::EarlyStopping::kNever;
+      break;
+  }
+  return beams;
+}
+
 TokenUsage usage_of(const engine::Usage& usage) {
   return {usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens};
 }
@@ -103,11 +122,22 @@ Generated Generation::wait() {
   if (state_->waited) throw RequestError("wait() was called before; a generation has one result");
   state_->waited = true;
   auto result = std::get<engine::GenerateResult>(take(state_->ticket->wait()));
-  return {std::move(result.ids),
-          std::move(result.text),
-          std::move(result.finish_reason),
-          usage_of(result.usage),
-          {result.timings.first_token_ms, result.timings.total_ms}};
+  Generated out;
+  out.usage = usage_of(result.usage);
+  out.times = {result.timings.first_token_ms, result.timings.total_ms};
+  if (result.score) {
+    for (const engine::GenerateResult& other : result.others) {
+      out.usage.completion_tokens += other.usage.completion_tokens;
+    }
+    for (engine::GenerateResult& text : engine::texts_of(result)) {
+      out.beams.push_back(
+          {std::move(text.ids), std::move(text.text), std::move(text.finish_reason), *text.score});
+    }
+  }
+  out.ids = std::move(result.ids);
+  out.text = std::move(result.text);
+  out.finish_reason = std::move(result.finish_reason);
+  return out;
 }
 
 void Generation::cancel() { state_->ticket->cancel(); }
@@ -210,6 +240,8 @@ Generation Model::start(const Ids& prompt, const GenerateOptions& options,
   job.max_tokens = options.max_tokens;
   job.sampling = sampling_of(options);
   job.stops = options.stop;
+  job.min_tokens = options.min_tokens;
+  job.beams = beams_of(options);
   job.on_text = on_text;
   auto generation = std::make_unique<Generation::State>();
   generation->ticket = take(state_->engine->submit(std::move(job)));
@@ -265,6 +297,9 @@ Predicted Model::predict(std::string_view text, const std::string& task,
   predict_options.max_tokens = options.max_tokens;
   predict_options.sampling = sampling_of(options);
   predict_options.stops = options.stop;
+  predict_options.min_tokens = options.min_tokens;
+  predict_options.beams = beams_of(options);
+  predict_options.beams.n_returned = 1;  // the reply is one text
   predict_options.on_text = on_text;
   tasks::Prediction result =
       take(tasks::predict(*state_->engine, classifier, text, predict_options));

@@ -51,6 +51,31 @@ TEST_F(ApiTest, GenerateStreamsWhatItReturns) {
   EXPECT_EQ(model_->generate(model_->tokenize(kText), options).ids, result.ids);
 }
 
+TEST_F(ApiTest, BeamsComeBestFirst) {
+  GenerateOptions options;
+  options.max_tokens = 12;
+  EXPECT_TRUE(model_->generate(kText, options).beams.empty());
+  options.num_beams = 4;
+  options.num_return_sequences = 3;
+  options.length_penalty = 0.5F;
+  options.early_stopping = EarlyStopping::kNever;
+  std::string told;
+  const Generated result =
+      model_->generate(kText, options, [&told](std::string_view piece) { told += piece; });
+  ASSERT_EQ(result.beams.size(), 3U);
+  EXPECT_EQ(result.beams[0].ids, result.ids);
+  EXPECT_EQ(result.beams[0].text, result.text);
+  EXPECT_EQ(told, result.text);
+  EXPECT_GE(result.beams[0].score, result.beams[1].score);
+  EXPECT_GE(result.beams[1].score, result.beams[2].score);
+  EXPECT_FALSE(model_->predict(kText, "sentiment", options).reply.empty());
+  options.temperature = 1;
+  EXPECT_THROW(model_->generate(kText, options), RequestError);
+  options.temperature = 0;
+  options.num_beams = 2;
+  EXPECT_THROW(model_->generate(kText, options), RequestError);
+}
+
 TEST_F(ApiTest, ScoreAgreesWithLogits) {
   const Ids prompt = model_->tokenize(kText);
   const std::vector<float> logits = model_->logits(prompt);
