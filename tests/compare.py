@@ -85,3 +85,19 @@ def wilson_interval(n_right, n, z=1.96):
     middle = (p + z * z / (2 * n)) / (1 + z * z / n)
     half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return middle - half, middle + half
+
+
+def check_beams(texts, case, close, tolerance):
+    """The texts of a beam search ([{"ids", "finish_reason", "score"}, …], the best first) are the
+    golden's, unless a decision of the reference's own search was closer than `close`. Returns whether
+    they are."""
+    expected = case["texts"]
+    equal = [text["ids"] for text in texts] == [text["ids"] for text in expected]
+    if not equal:
+        assert case["margin"] < close, (
+            f"{case['options']}: {texts}, the reference has {expected}, by a margin of {case['margin']}")
+        return False
+    for ours, theirs in zip(texts, expected, strict=True):
+        assert ours["finish_reason"] == ("length" if theirs["end_id"] is None else "stop"), case
+        assert abs(ours["score"] - theirs["score"]) <= tolerance, (ours["score"], theirs)
+    return True

@@ -116,13 +116,8 @@ def test_tiny_greedy(golden, model):
 def test_tiny_generate_options(golden, model, kind):
     cases = [case for case in golden.json["generate"]
              if ("num_beams" in case["options"]) == (kind == "num_beams")]
-    try:
-        results = munia.generate(munia.MODELS / model,
-                                 [{"ids": case["prompt"], **case["options"]} for case in cases])
-    except AssertionError as error:
-        if kind == "num_beams" and "not supported yet" in str(error):
-            pytest.skip("num_beams is not supported yet")
-        raise
+    results = munia.generate(munia.MODELS / model,
+                             [{"ids": case["prompt"], **case["options"]} for case in cases])
     for case, result in zip(cases, results, strict=True):
         if kind == "num_beams" and model.endswith(".gguf") and len(golden.json["end_ids"]) > 1:
             if case["end_id"] is not None:
