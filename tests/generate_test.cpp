@@ -7,14 +7,18 @@
 #include <map>
 
 #include "engine/engine.h"
+#include "grammar/choices.h"
+#include "grammar/json_parts.h"
+#include "grammar/schema.h"
 
 namespace munia::engine {
 namespace {
 
-std::unique_ptr<Engine> new_engine(EngineOptions options = {}) {
+std::unique_ptr<Engine> new_engine(EngineOptions options = {}, BundleOptions bundle_options = {}) {
   const ThreadPool::Options pool{.n_threads = 2, .cpus = {}, .spin_us = 20};
   auto threads = std::make_unique<ThreadPool>(pool);
-  auto bundle = load_bundle(MUNIA_SOURCE_DIR "/tests/models/qwen2-tied-bf16", {}, *threads);
+  auto bundle =
+      load_bundle(MUNIA_SOURCE_DIR "/tests/models/qwen2-tied-bf16", bundle_options, *threads);
   return std::make_unique<Engine>(std::move(bundle), std::move(threads), options);
 }
 
@@ -97,7 +101,7 @@ TEST(Generate, AChoiceIsOneOfTheChoices) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     GenerateJob job = job_of(seed, 40);
     job.sampling.temperature = seed % 2 == 0 ? 0.0F : 1.5F;
-    job.constraint = decode::choice_automaton(choices).value_or_throw();
+    job.constraint = grammar::choice_grammar(choices).value_or_throw();
     std::string streamed;
     job.on_text = [&](std::string_view piece) { streamed += piece; };
     const GenerateResult result = engine->generate(job).value_or_throw();
@@ -109,32 +113,12 @@ TEST(Generate, AChoiceIsOneOfTheChoices) {
   EXPECT_GE(seen.size(), 2U);
 }
 
-// As a choice whose next byte no token of the model has.
-class NothingMayFollow : public decode::Automaton {
- public:
-  decode::AutomatonState start() const override { return {}; }
-  bool advance(decode::AutomatonState&, std::uint8_t) const override { return false; }
-  bool accepts(const decode::AutomatonState&) const override { return false; }
-};
-
-TEST(Generate, AConstraintThatNoTokenFitsEndsTheReply) {
-  const auto engine = new_engine();
-  for (const float temperature : {0.0F, 1.0F}) {
-    GenerateJob job = job_of(1, 5);
-    job.sampling.temperature = temperature;
-    job.constraint = std::make_shared<NothingMayFollow>();
-    const GenerateResult result = engine->generate(job).value_or_throw();
-    EXPECT_EQ(result.finish_reason, "stop");
-    EXPECT_EQ(result.text, "");
-  }
-}
-
 TEST(Generate, AJsonObjectParses) {
   const auto engine = new_engine();
   int n_whole = 0;
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     GenerateJob job = job_of(seed, 150);
-    job.constraint = decode::json_object_automaton();
+    job.constraint = grammar::json_object_grammar();
     const GenerateResult result = engine->generate(job).value_or_throw();
     if (result.finish_reason != "stop") continue;
     ++n_whole;
@@ -144,6 +128,56 @@ TEST(Generate, AJsonObjectParses) {
     EXPECT_TRUE(value.is_object()) << result.text;
   }
   EXPECT_GE(n_whole, 5) << "a random model ends few objects in 150 tokens, but not none";
+}
+
+grammar::GrammarPtr person_schema() {
+  return grammar::schema_text_grammar(
+             R"({"type":"object","properties":{"名字":{"type":"string","minLength":1,"maxLength":12},
+                 "age":{"type":"integer","minimum":0,"maximum":150},"mood":{"enum":["愤怒","喜悦","平静"]},
+                 "tags":{"type":"array","items":{"type":"string","pattern":"^[a-z一-龥]{1,4}$"},"maxItems":2}},
+                 "required":["名字","age","mood","tags"],"additionalProperties":false})")
+      .value_or_throw();
+}
+
+// Where few tokens are allowed only their logits are computed, and a greedy one is screened; with
+// log-probabilities everything is computed. The tokens are the same, alone and beside others.
+TEST(Generate, AConstraintGivesTheSameTokensHoweverTheHeadIsComputed) {
+  for (const model::HeadMode head : {model::HeadMode::kFull, model::HeadMode::kScreened}) {
+    BundleOptions options;
+    options.head = head;
+    const auto engine = new_engine({}, options);
+    std::vector<GenerateJob> jobs;
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      GenerateJob job = job_of(seed, 150);
+      job.sampling.temperature = seed % 3 == 0 ? 0.0F : 1.5F;
+      job.sampling.repetition_penalty = seed % 2 == 0 ? 1.0F : 1.2F;
+      job.sampling.frequency_penalty = seed % 4 == 3 ? 0.5F : 0.0F;
+      job.constraint = person_schema();
+      job.keep = false;
+      jobs.push_back(job);
+    }
+    std::vector<Job> together(jobs.begin(), jobs.end());
+    auto tickets = engine->submit_together(std::move(together)).value_or_throw();
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      const auto beside = std::get<GenerateResult>(tickets[i]->wait().value_or_throw());
+      EXPECT_EQ(beside.finish_reason, "stop") << beside.text;
+      boost::json::error_code error;
+      (void)boost::json::parse(beside.text, error);
+      EXPECT_FALSE(error) << beside.text;
+      EXPECT_EQ(engine->generate(jobs[i]).value_or_throw().ids, beside.ids);
+      jobs[i].top_logprobs = 0;
+      EXPECT_EQ(engine->generate(jobs[i]).value_or_throw().ids, beside.ids);
+    }
+  }
+}
+
+TEST(Generate, AConstraintCutShortEndsByLength) {
+  const auto engine = new_engine();
+  GenerateJob job = job_of(1, 5);
+  job.constraint = person_schema();
+  const GenerateResult result = engine->generate(job).value_or_throw();
+  EXPECT_EQ(result.finish_reason, "length");
+  EXPECT_EQ(result.ids.size(), 5U);
 }
 
 }  // namespace

@@ -112,7 +112,10 @@ void run_lines(const Context& context, const GenerateFlags& flags, Session& sess
                          "length_penalty",
                          "early_stopping",
                          "stop",
-                         "n"});
+                         "n",
+                         "json_schema",
+                         "regex",
+                         "choice"});
     GenerateRequest request = request_of(flags);
     read_generate_fields(fields, request);
     settle_sampling(request, ExitStatus::kBadInput, where);

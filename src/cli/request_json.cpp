@@ -8,6 +8,9 @@
 #include "base/json_value.h"
 #include "cli/output.h"
 #include "decode/random.h"
+#include "grammar/choices.h"
+#include "grammar/regex.h"
+#include "grammar/schema.h"
 
 namespace munia::cli {
 namespace json = boost::json;
@@ -158,6 +161,31 @@ void read_beam_fields(const Fields& fields, decode::BeamParams& beams) {
   }
 }
 
+void read_constraint_fields(const Fields& fields, GenerateRequest& request) {
+  const json::value* schema = fields.find("json_schema");
+  const json::value* regex = fields.find("regex");
+  const json::value* choice = fields.find("choice");
+  const Lang lang = fields.lang();
+  if ((schema != nullptr) + (regex != nullptr) + (choice != nullptr) > 1) {
+    fields.reject(lang.tr("only one of \"json_schema\", \"regex\" and \"choice\" may be given",
+                          "\"json_schema\"、\"regex\"、\"choice\" 只能给出一个"));
+  }
+  const auto set = [&](Result<grammar::GrammarPtr> made) {
+    if (!made) fields.reject(made.error().message);
+    request.job.constraint = *std::move(made);
+  };
+  if (schema != nullptr) {
+    set(grammar::schema_grammar(*schema));
+  } else if (regex != nullptr) {
+    set(grammar::regex_grammar(*fields.string("regex")));
+  } else if (choice != nullptr) {
+    if (!choice->is_array()) {
+      fields.reject(lang.tr("\"choice\" must be a list of strings", "\"choice\" 应当是字符串列表"));
+    }
+    set(grammar::choice_grammar(fields.strings("choice")));
+  }
+}
+
 }  // namespace
 
 void read_generate_fields(const Fields& fields, GenerateRequest& request) {
@@ -179,6 +207,7 @@ void read_generate_fields(const Fields& fields, GenerateRequest& request) {
   if (const auto v = fields.integer("n", 1, kMaxChoices)) request.n = *v;
   if (const auto v = fields.integer("min_tokens", 0, kMany)) request.job.min_tokens = *v;
   read_beam_fields(fields, request.job.beams);
+  read_constraint_fields(fields, request);
 }
 
 void settle_sampling(GenerateRequest& request, ExitStatus status, const std::string& where) {

@@ -1,7 +1,9 @@
 #include "decode/constraint.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -10,38 +12,91 @@ namespace {
 
 // Masks that one reply keeps: 19 KB each with 151,936 tokens.
 constexpr std::size_t kMaxEntries = 256;
+// Tokens that are few: their logits alone are computed.
+constexpr std::int64_t kFew = 64;
+// Places of the grammar that may be visited for one mask. A schema's string needs some ten thousand
+// once; this many take about a tenth of a second.
+constexpr std::uint64_t kMaxWork = 1'000'000;
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-std::uint32_t common_prefix(const std::string& a, const std::string& b) {
+std::size_t common_prefix(std::string_view a, std::string_view b) {
   const std::size_t n = std::min(a.size(), b.size());
   std::size_t i = 0;
   while (i < n && a[i] == b[i]) ++i;
-  return static_cast<std::uint32_t>(i);
+  return i;
 }
 
 }  // namespace
 
+std::int64_t TokenMask::count() const {
+  return std::accumulate(
+      words_.begin(), words_.end(), std::int64_t{0},
+      [](std::int64_t sum, std::uint64_t word) { return sum + std::popcount(word); });
+}
+
+std::vector<std::int32_t> TokenMask::ids() const {
+  std::vector<std::int32_t> out;
+  for (std::size_t w = 0; w < words_.size(); ++w) {
+    for (std::uint64_t rest = words_[w]; rest != 0; rest &= rest - 1) {
+      out.push_back(static_cast<std::int32_t>(w * 64) + std::countr_zero(rest));
+    }
+  }
+  return out;
+}
+
 void TokenMask::apply(std::span<float> logits) const {
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (!has(static_cast<std::int32_t>(i))) logits[i] = -std::numeric_limits<float>::infinity();
+  for (std::size_t w = 0; w * 64 < logits.size(); ++w) {
+    const std::uint64_t word = w < words_.size() ? words_[w] : 0;
+    const std::size_t end = std::min(logits.size(), w * 64 + 64);
+    if (word == 0) {
+      std::fill(logits.begin() + static_cast<std::ptrdiff_t>(w * 64),
+                logits.begin() + static_cast<std::ptrdiff_t>(end), kMinusInfinity);
+    } else if (word != ~std::uint64_t{0}) {
+      for (std::size_t i = w * 64; i < end; ++i) {
+        if ((word >> (i % 64) & 1) == 0) logits[i] = kMinusInfinity;
+      }
+    }
   }
 }
 
 TokenIndex::TokenIndex(std::vector<std::string> token_bytes)
     : token_bytes_(std::move(token_bytes)) {
+  std::vector<std::int32_t> sorted;  // ids by their bytes
   for (std::size_t id = 0; id < token_bytes_.size(); ++id) {
-    if (!token_bytes_[id].empty()) sorted_.push_back(static_cast<std::int32_t>(id));
+    const std::size_t n = token_bytes_[id].size();
+    // No token of a real vocabulary is as long as a node's depth can tell; it never matches.
+    if (n > std::numeric_limits<std::uint16_t>::max()) token_bytes_[id].clear();
+    if (!token_bytes_[id].empty()) sorted.push_back(static_cast<std::int32_t>(id));
+    max_bytes_ = std::max(max_bytes_, static_cast<std::uint32_t>(token_bytes_[id].size()));
   }
-  const auto bytes_of = [this](std::int32_t id) -> const std::string& {
-    return token_bytes_[static_cast<std::size_t>(id)];
-  };
-  std::sort(sorted_.begin(), sorted_.end(), [&](std::int32_t a, std::int32_t b) {
-    const int order = bytes_of(a).compare(bytes_of(b));
+  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
+    const int order = bytes(a).compare(bytes(b));
     return order < 0 || (order == 0 && a < b);
   });
-  common_.assign(sorted_.size(), 0);
-  for (std::size_t i = 1; i < sorted_.size(); ++i) {
-    common_[i] = common_prefix(bytes_of(sorted_[i - 1]), bytes_of(sorted_[i]));
+  std::vector<std::uint32_t> open;  // [n]: the node of the first n + 1 bytes
+  const auto close = [&](std::size_t depth) {
+    for (; open.size() > depth; open.pop_back()) {
+      nodes_[open.back()].skip = static_cast<std::uint32_t>(nodes_.size());
+    }
+  };
+  std::string_view before;
+  for (const std::int32_t id : sorted) {
+    const std::string_view text = bytes(id);
+    if (text == before) {
+      twins_[nodes_.back().token].push_back(id);
+      continue;
+    }
+    close(common_prefix(before, text));
+    while (open.size() < text.size()) {
+      const std::size_t depth = open.size();
+      open.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      nodes_.push_back(
+          {0, -1, static_cast<std::uint16_t>(depth + 1), static_cast<std::uint8_t>(text[depth])});
+    }
+    nodes_.back().token = id;
+    before = text;
   }
+  close(0);
 }
 
 std::string_view TokenIndex::bytes(std::int32_t id) const {
@@ -49,46 +104,72 @@ std::string_view TokenIndex::bytes(std::int32_t id) const {
   return token_bytes_[static_cast<std::size_t>(id)];
 }
 
-TokenMask TokenIndex::allowed(const Automaton& automaton, const AutomatonState& state) const {
+TokenMask TokenIndex::allowed(grammar::Matcher& matcher, grammar::Matcher::State state) const {
   TokenMask mask(vocab_size());
-  std::vector<AutomatonState> path{state};  // [n]: behind the first n bytes of the token before
-  for (std::size_t i = 0; i < sorted_.size(); ++i) {
-    const std::string& bytes = token_bytes_[static_cast<std::size_t>(sorted_[i])];
-    // A beginning that is shared with the token before is read already, or known to fail.
-    if (common_[i] >= path.size()) continue;
-    path.resize(common_[i] + 1);
-    while (path.size() <= bytes.size()) {
-      AutomatonState next = path.back();
-      if (!automaton.advance(next, static_cast<std::uint8_t>(bytes[path.size() - 1]))) break;
-      path.push_back(next);
+  std::vector<grammar::Matcher::State> path(max_bytes_ + std::size_t{1});  // behind n bytes
+  path[0] = state;
+  for (std::size_t i = 0; i < nodes_.size();) {
+    const Node& node = nodes_[i];
+    const grammar::Matcher::State next = matcher.next(path[node.depth - std::size_t{1}], node.byte);
+    if (next == grammar::Matcher::kNone) {
+      if (matcher.is_exhausted()) break;
+      i = node.skip;
+      continue;
     }
-    if (path.size() > bytes.size()) mask.set(sorted_[i]);
+    path[node.depth] = next;
+    if (node.token >= 0) mask.set(node.token);
+    ++i;
+  }
+  for (const auto& [token, twins] : twins_) {
+    if (!mask.has(token)) continue;
+    for (const std::int32_t twin : twins) mask.set(twin);
   }
   return mask;
 }
 
-Constraint::Constraint(std::shared_ptr<const TokenIndex> index,
-                       std::shared_ptr<const Automaton> automaton)
-    : index_(std::move(index)), automaton_(std::move(automaton)), state_(automaton_->start()) {}
+Constraint::Constraint(std::shared_ptr<const TokenIndex> index, grammar::GrammarPtr grammar)
+    : index_(std::move(index)), matcher_(std::move(grammar)), state_(matcher_.start()) {}
 
 const Constraint::Entry& Constraint::entry() {
-  const auto found = entries_.find(state_);
-  if (found != entries_.end()) return found->second;
-  if (entries_.size() >= kMaxEntries) entries_.clear();
-  TokenMask mask = index_->allowed(*automaton_, state_);
-  bool empty = true;
-  for (std::int32_t id = 0; empty && id < index_->vocab_size(); ++id) empty = !mask.has(id);
-  return entries_.emplace(state_, Entry{std::move(mask), empty}).first->second;
+  if (entry_ != nullptr) return *entry_;
+  // Half of the memory is for what one mask may need beside what is kept.
+  const bool is_full = matcher_.size_bytes() > grammar::Matcher::kMaxBytes / 2;
+  if (is_full || entries_.size() >= kMaxEntries) entries_.clear();
+  if (is_full) state_ = matcher_.keep_only(state_);
+  const grammar::Matcher::State key = matcher_.alike(state_, index_->max_bytes());
+  auto found = entries_.find(key);
+  if (found == entries_.end()) {
+    matcher_.allow_work(kMaxWork);
+    TokenMask mask = index_->allowed(matcher_, key);
+    failed_ = failed_ || matcher_.is_exhausted();
+    const std::int64_t n = mask.count();
+    std::vector<std::int32_t> few = n <= kFew ? mask.ids() : std::vector<std::int32_t>();
+    found = entries_.emplace(key, Entry{std::move(mask), n, std::move(few)}).first;
+  }
+  entry_ = &found->second;
+  return *entry_;
 }
 
-const TokenMask& Constraint::allowed() { return entry().mask; }
-
-bool Constraint::must_end() { return entry().empty; }
-
 void Constraint::accept(std::int32_t id) {
+  matcher_.allow_work(kMaxWork);
+  entry_ = nullptr;
   for (const char c : index_->bytes(id)) {
-    MUNIA_CHECK(automaton_->advance(state_, static_cast<std::uint8_t>(c)));
+    const grammar::Matcher::State next = matcher_.next(state_, static_cast<std::uint8_t>(c));
+    if (matcher_.is_exhausted()) {
+      failed_ = true;
+      return;
+    }
+    MUNIA_CHECK(next != grammar::Matcher::kNone);
+    state_ = next;
   }
+}
+
+Status Constraint::status() const {
+  if (!failed_) return {};
+  return Error{ErrorCode::kLimit,
+               "the schema or regular expression is too ambiguous: what may follow here takes more "
+               "work than is allowed for one token; make its repetitions shorter or its "
+               "alternatives easier to tell apart"};
 }
 
 }  // namespace munia::decode

@@ -1,6 +1,7 @@
-// Keeps a reply within an automaton: which tokens may come next. The vocabulary's bytes are sorted
-// once (TokenIndex), so that one walk over it tries each common beginning once; a state's answer is
-// kept, since a reply comes back to few states. Knows token ids and bytes, no text, no model.
+// Keeps a reply within a grammar: which tokens may come next. The vocabulary's bytes make a trie
+// (TokenIndex), so that one walk over it tries each common beginning once and leaves out what the
+// grammar cannot read; a state's answer is kept, since a reply comes back to few states. Knows
+// token ids and bytes, no text, no model.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "decode/automaton.h"
+#include "grammar/matcher.h"
 
 namespace munia::decode {
 
@@ -25,6 +26,9 @@ class TokenMask {
     const auto word = static_cast<std::size_t>(id) / 64;
     return id >= 0 && word < words_.size() && (words_[word] & bit(id)) != 0;
   }
+  std::int64_t count() const;
+  /// The ids, ascending.
+  std::vector<std::int32_t> ids() const;
   /// Sets every logit of `logits` [vocab_size] whose token is not in the set to -inf.
   void apply(std::span<float> logits) const;
 
@@ -33,47 +37,64 @@ class TokenMask {
   std::vector<std::uint64_t> words_;
 };
 
-/// The bytes of all tokens that may stand in a reply, sorted. Immutable.
+/// The bytes of all tokens that may stand in a reply, as a trie. Immutable.
 class TokenIndex {
  public:
   /// `token_bytes` [vocab_size]; a token with empty bytes (special ones) never matches.
   explicit TokenIndex(std::vector<std::string> token_bytes);
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(token_bytes_.size()); }
   std::string_view bytes(std::int32_t id) const;
-  /// The tokens whose bytes `automaton` can read from `state` on. Time: linear in the bytes that it
-  /// can read.
-  TokenMask allowed(const Automaton& automaton, const AutomatonState& state) const;
+  /// The length of the longest token.
+  std::uint32_t max_bytes() const { return max_bytes_; }
+  /// The tokens whose bytes `matcher` can read from `state` on; as far as it came, where the
+  /// matcher is exhausted then. Time: linear in the bytes that it can read.
+  TokenMask allowed(grammar::Matcher& matcher, grammar::Matcher::State state) const;
 
  private:
+  struct Node {           // of the trie, in the order of a depth-first walk
+    std::uint32_t skip;   // the next node that is not below this one
+    std::int32_t token;   // that ends here, or -1
+    std::uint16_t depth;  // bytes up to and with `byte`
+    std::uint8_t byte;
+  };
   std::vector<std::string> token_bytes_;
-  std::vector<std::int32_t> sorted_;   // ids by their bytes
-  std::vector<std::uint32_t> common_;  // [i]: bytes that sorted_[i] shares with sorted_[i - 1]
+  std::vector<Node> nodes_;
+  std::unordered_map<std::int32_t, std::vector<std::int32_t>> twins_;  // with the same bytes
+  std::uint32_t max_bytes_ = 0;
 };
 
 /// The state of one reply. Not thread-safe.
 class Constraint {
  public:
-  Constraint(std::shared_ptr<const TokenIndex> index, std::shared_ptr<const Automaton> automaton);
+  Constraint(std::shared_ptr<const TokenIndex> index, grammar::GrammarPtr grammar);
 
   /// The tokens that may come next.
-  const TokenMask& allowed();
+  const TokenMask& allowed() { return entry().mask; }
+  /// The ids of allowed() where they are few enough to be worth a list; empty otherwise.
+  std::span<const std::int32_t> few_allowed() { return entry().few; }
   /// True when the reply may end here; nothing but the end may come when must_end().
-  bool can_end() const { return automaton_->accepts(state_); }
-  bool must_end();
+  bool can_end() const { return matcher_.accepts(state_); }
+  bool must_end() { return entry().n_allowed == 0; }
   /// Goes on by the bytes of `id`, which must be allowed.
   void accept(std::int32_t id);
+  /// kLimit when a step of the grammar took too much work or memory: it is too ambiguous. Then
+  /// allowed() lacks tokens.
+  Status status() const;
 
  private:
   struct Entry {
     TokenMask mask;
-    bool empty;
+    std::int64_t n_allowed;
+    std::vector<std::int32_t> few;
   };
   const Entry& entry();
 
   std::shared_ptr<const TokenIndex> index_;
-  std::shared_ptr<const Automaton> automaton_;
-  AutomatonState state_;
-  std::unordered_map<AutomatonState, Entry, AutomatonStateHash> entries_;
+  grammar::Matcher matcher_;
+  grammar::Matcher::State state_;
+  bool failed_ = false;
+  const Entry* entry_ = nullptr;  // of state_, once it was asked for
+  std::unordered_map<grammar::Matcher::State, Entry> entries_;
 };
 
 }  // namespace munia::decode

@@ -1,5 +1,5 @@
-// demands.md rows 39 and 40: constraints work on the bytes of UTF-8, leave no room for endless
-// white space, and allow exactly the tokens that the automaton can read.
+// demands.md rows 39 and 40: exactly the tokens that the grammar can read are allowed, wherever
+// they cut characters.
 #include "decode/constraint.h"
 
 #include <gtest/gtest.h>
@@ -10,93 +10,13 @@
 #include <vector>
 
 #include "decode/random.h"
+#include "grammar/choices.h"
+#include "grammar/json_parts.h"
+#include "grammar/regex.h"
+#include "grammar/schema.h"
 
 namespace munia::decode {
 namespace {
-
-bool reads(const Automaton& automaton, std::string_view text, bool whole) {
-  AutomatonState state = automaton.start();
-  for (const char c : text) {
-    if (!automaton.advance(state, static_cast<std::uint8_t>(c))) return false;
-  }
-  return !whole || automaton.accepts(state);
-}
-
-TEST(JsonObjectAutomaton, ReadsObjects) {
-  const auto json = json_object_automaton();
-  for (const char* text :
-       {R"({})", R"({"a":1})", R"({"a": 1, "b":[1,-2.5e+10,0,0.1,true,false,null,"x"]})",
-        R"({"情感":"愤怒","l":[],"o":{},"n":[[],[{}]]})", R"({"e":"\"\\\/\b\f\n\r\t\u00e9\uD7FF"})",
-        R"({"😀":"é𐍈￿"})", R"({"a":[1, 2, {"b": null}]})", R"({"":-0})", R"({"a":1E5})"}) {
-    EXPECT_TRUE(reads(*json, text, true)) << text;
-  }
-}
-
-TEST(JsonObjectAutomaton, RefusesEverythingElse) {
-  const auto json = json_object_automaton();
-  for (const char* text : {"[]",
-                           "1",
-                           " {}",
-                           "{ }",
-                           "{\n}",
-                           R"({"a":  1})",
-                           R"({"a" :1})",
-                           R"({a:1})",
-                           R"({"a":01})",
-                           R"({"a":1,})",
-                           R"({"a":[1,]})",
-                           R"({"a":+1})",
-                           R"({"a":.5})",
-                           R"({"a":1.})",
-                           R"({"a":1e})",
-                           R"({"a":tru})",
-                           R"({"a":nul})",
-                           R"({"a":truee})",
-                           R"({"a":-})",
-                           R"({"a":[1})",
-                           R"({"a":{]})",
-                           R"({} )",
-                           R"({}{})",
-                           R"({"a":"\x"})",
-                           R"({"a":"\ud800"})",
-                           R"({"a":"\u12g4"})",
-                           "{\"a\":\"\n\"}",
-                           "{\"a\":\"\xC0\x80\"}",
-                           "{\"a\":\"\xED\xA0\x80\"}",
-                           "{\"a\":\"\xF4\x90\x80\x80\"}",
-                           "{\"a\":\"\xE4\xB8\"}",
-                           "{\"a\":\"\xFF\"}"}) {
-    EXPECT_FALSE(reads(*json, text, true)) << text;
-  }
-}
-
-TEST(JsonObjectAutomaton, NestsThirtyTwoDeep) {
-  const auto json = json_object_automaton();
-  const auto nested = [](int depth) {  // the object itself counts
-    return "{\"a\":" + std::string(static_cast<std::size_t>(depth - 1), '[') +
-           std::string(static_cast<std::size_t>(depth - 1), ']') + "}";
-  };
-  EXPECT_TRUE(reads(*json, nested(32), true));
-  EXPECT_FALSE(reads(*json, nested(33), true));
-}
-
-TEST(ChoiceAutomaton, ReadsItsChoicesOnly) {
-  const auto choices = choice_automaton({"愤怒", "喜悦", "愤怒了", "a"}).value_or_throw();
-  for (const char* text : {"愤怒", "喜悦", "愤怒了", "a"}) {
-    EXPECT_TRUE(reads(*choices, text, true)) << text;
-  }
-  for (const char* text : {"", "愤", "\xE6", "b", "aa", "愤怒了了"}) {
-    EXPECT_FALSE(reads(*choices, text, true)) << text;
-  }
-  EXPECT_TRUE(reads(*choices, "\xE6", false));  // the first byte of 愤
-}
-
-TEST(ChoiceAutomaton, RefusesWhatCannotBeChosen) {
-  EXPECT_EQ(choice_automaton({}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(choice_automaton({"a", ""}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(choice_automaton({"\xFF"}).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(choice_automaton({std::string(70000, 'x')}).error().code, ErrorCode::kLimit);
-}
 
 // A vocabulary of pieces that cut characters and JSON anywhere; some are special (empty).
 std::vector<std::string> nasty_vocabulary() {
@@ -113,38 +33,64 @@ std::vector<std::string> nasty_vocabulary() {
   return tokens;
 }
 
-TEST(TokenIndex, AllowsWhatTheAutomatonCanRead) {
+// Walks at random through the masks of a constraint: each must hold exactly the tokens whose bytes
+// a matcher of its own reads one by one. Also past the point where the constraint forgets its
+// states.
+void check_masks(const grammar::GrammarPtr& grammar, int n_steps) {
   const std::vector<std::string> tokens = nasty_vocabulary();
-  const TokenIndex index(tokens);
-  const auto json = json_object_automaton();
+  const auto index = std::make_shared<TokenIndex>(tokens);
   Xoshiro256 random(5);
-  AutomatonState state = json->start();
-  for (int step = 0; step < 2000; ++step) {
-    const TokenMask mask = index.allowed(*json, state);
-    std::vector<AutomatonState> next_states;
+  auto constraint = std::make_unique<Constraint>(index, grammar);
+  auto matcher = std::make_unique<grammar::Matcher>(grammar);
+  grammar::Matcher::State state = matcher->start();
+  for (int step = 0; step < n_steps; ++step) {
+    std::vector<std::int32_t> readable;
     for (std::size_t id = 0; id < tokens.size(); ++id) {
-      AutomatonState next = state;
-      bool readable = !tokens[id].empty();
+      grammar::Matcher::State next = state;
       for (const char c : tokens[id]) {
-        readable = readable && json->advance(next, static_cast<std::uint8_t>(c));
+        if (next == grammar::Matcher::kNone) break;
+        next = matcher->next(next, static_cast<std::uint8_t>(c));
       }
-      ASSERT_EQ(mask.has(static_cast<std::int32_t>(id)), readable) << step << " token " << id;
-      if (readable) next_states.push_back(next);
+      if (next != grammar::Matcher::kNone && !tokens[id].empty()) {
+        readable.push_back(static_cast<std::int32_t>(id));
+      }
     }
-    if (next_states.empty()) {
-      ASSERT_TRUE(json->accepts(state));
-      state = json->start();
+    ASSERT_EQ(constraint->allowed().ids(), readable) << step;
+    ASSERT_EQ(constraint->can_end(), matcher->accepts(state));
+    ASSERT_EQ(constraint->must_end(), readable.empty());
+    ASSERT_TRUE(constraint->status().ok());
+    if (readable.empty()) {
+      ASSERT_TRUE(matcher->accepts(state));
+      constraint = std::make_unique<Constraint>(index, grammar);
+      matcher = std::make_unique<grammar::Matcher>(grammar);
+      state = matcher->start();
       continue;
     }
-    const double pick = random.next_double() * static_cast<double>(next_states.size());
-    state = next_states[static_cast<std::size_t>(pick)];
+    const double pick = random.next_double() * static_cast<double>(readable.size());
+    const std::int32_t id = readable[static_cast<std::size_t>(pick)];
+    constraint->accept(id);
+    for (const char c : tokens[static_cast<std::size_t>(id)]) {
+      state = matcher->next(state, static_cast<std::uint8_t>(c));
+    }
   }
+}
+
+TEST(TokenIndex, AllowsWhatTheGrammarCanRead) {
+  check_masks(grammar::json_object_grammar(), 2000);
+  check_masks(grammar::choice_grammar({"愤怒", "喜悦", "abcd", "ab"}).value_or_throw(), 200);
+  check_masks(grammar::regex_grammar("[愤怒a-d]{2,9}(\\.5)?e*").value_or_throw(), 500);
+  check_masks(grammar::schema_text_grammar(
+                  R"({"properties":{"abc":{"type":"string","minLength":3,"maxLength":60},
+                      "愤":{"items":{"type":"number","minimum":-1,"maximum":12.5},"maxItems":30},
+                      "n":{"enum":["愤怒",true,null]}},"required":["n"],"additionalProperties":true})")
+                  .value_or_throw(),
+              3000);
 }
 
 TEST(Constraint, EndsWhereNothingMayFollow) {
   const auto index = std::make_shared<TokenIndex>(
       std::vector<std::string>{"good", "goodness", "ness", "go", "od", "", "bad"});
-  Constraint constraint(index, choice_automaton({"good", "goodness"}).value_or_throw());
+  Constraint constraint(index, grammar::choice_grammar({"good", "goodness"}).value_or_throw());
   EXPECT_FALSE(constraint.can_end());
   EXPECT_TRUE(constraint.allowed().has(0));
   EXPECT_TRUE(constraint.allowed().has(1));
@@ -166,6 +112,50 @@ TEST(Constraint, EndsWhereNothingMayFollow) {
   mask.apply(logits);
   EXPECT_EQ(logits[6], 1.0F);
   EXPECT_TRUE(std::isinf(logits[0]) && logits[0] < 0);
+}
+
+TEST(Constraint, MustEndWhereTheVocabularyLacksTheByte) {
+  const auto index = std::make_shared<TokenIndex>(std::vector<std::string>{"a", "ax", ""});
+  Constraint constraint(index, grammar::choice_grammar({"ab"}).value_or_throw());
+  EXPECT_FALSE(constraint.must_end());
+  constraint.accept(0);
+  EXPECT_TRUE(constraint.must_end());
+  EXPECT_FALSE(constraint.can_end());
+}
+
+TEST(Constraint, ListsFewTokens) {
+  const auto index = std::make_shared<TokenIndex>(nasty_vocabulary());
+  Constraint constraint(index, grammar::choice_grammar({"abc"}).value_or_throw());
+  const TokenMask& mask = constraint.allowed();
+  EXPECT_EQ(mask.count(), 4);  // "a", "ab" and "abc" twice
+  EXPECT_TRUE(std::equal(constraint.few_allowed().begin(), constraint.few_allowed().end(),
+                         mask.ids().begin()));
+  EXPECT_EQ(constraint.few_allowed().size(), 4U);
+  Constraint text(index, grammar::regex_grammar(".*").value_or_throw());
+  EXPECT_TRUE(text.few_allowed().empty());
+  EXPECT_FALSE(text.must_end());
+}
+
+TEST(Constraint, TellsWhatIsTooMuchWork) {
+  std::vector<std::string> tokens;  // all texts of a and b up to 12 letters
+  for (std::size_t n = 1; n <= 12; ++n) {
+    for (std::size_t bits = 0; bits < std::size_t{1} << n; ++bits) {
+      std::string text;
+      for (std::size_t i = 0; i < n; ++i) text += (bits >> i & 1) != 0 ? 'a' : 'b';
+      tokens.push_back(text);
+    }
+  }
+  const auto index = std::make_shared<TokenIndex>(tokens);
+  Constraint fine(index, grammar::regex_grammar("(?:a|b)*a(?:a|b){5}").value_or_throw());
+  (void)fine.allowed();
+  EXPECT_TRUE(fine.status().ok());
+  Constraint ambiguous(index, grammar::regex_grammar("(?:a|b)*a(?:a|b){3000}").value_or_throw());
+  for (int i = 0; i < 600 && ambiguous.status().ok() && !ambiguous.must_end(); ++i) {
+    const std::vector<std::int32_t> ids = ambiguous.allowed().ids();
+    ambiguous.accept(ids.back());
+  }
+  ASSERT_FALSE(ambiguous.status().ok());
+  EXPECT_EQ(ambiguous.status().error().code, ErrorCode::kLimit);
 }
 
 }  // namespace

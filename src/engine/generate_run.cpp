@@ -32,15 +32,22 @@ class GenerateRun : public Run {
     if (finish_reason_ == nullptr) sequences.push_back(&sequence_);
   }
 
+  // A greedy token needs the largest logit; a constraint that leaves few tokens, theirs alone.
   model::LogitRow wanted_logits(const Sequence& /*sequence*/, std::int64_t index) override {
     model::LogitRow row = index;
-    if (job_.sampling.temperature == 0 && job_.top_logprobs < 0 && !is_in_prompt(index) &&
-        !constraint_) {
+    if (job_.top_logprobs >= 0 || is_in_prompt(index)) return row;
+    if (constraint_ && !constraint_->few_allowed().empty()) {
+      row.want = model::LogitRow::Want::kIds;
+      const auto few = constraint_->few_allowed();
+      wanted_ids_.assign(few.begin(), few.end());
+      if (constraint_->can_end()) {
+        wanted_ids_.insert(wanted_ids_.end(), bundle_.eos_ids.begin(), bundle_.eos_ids.end());
+      }
+      row.ids = wanted_ids_;
+    } else if (job_.sampling.temperature == 0) {
       row.want = model::LogitRow::Want::kLargest;
       row.change = {[](const void* run, std::span<float> values) {
-                      const auto* self = static_cast<const GenerateRun*>(run);
-                      self->exclude_early_ends(values);
-                      self->sampler_.penalize(values);
+                      static_cast<const GenerateRun*>(run)->change(values);
                     },
                     this};
     }
@@ -59,6 +66,12 @@ class GenerateRun : public Run {
     exclude_early_ends(logits);
     chosen_ = sampler_.pick(logits);
     if (!raw.empty()) chosen_logprob_ = decode::token_logprob(raw, chosen_, job_.top_logprobs);
+    if (!constraint_) return;
+    // Nothing is allowed where no token has the byte that must follow.
+    stuck_ = !constraint_->allowed().has(chosen_);
+    if (stuck_ || is_end(chosen_)) return;
+    constraint_->accept(chosen_);
+    (void)constraint_->allowed();  // the next step's, here where runs go side by side
   }
 
   void on_logits(Sequence& /*sequence*/, std::int64_t index, std::span<float> logits) override {
@@ -71,6 +84,8 @@ class GenerateRun : public Run {
       take_chosen();
     }
   }
+
+  Status end_step() override { return constraint_ ? constraint_->status() : Status(); }
 
   JobResult take_result(const Timings& timings) override {
     result_.finish_reason = finish_reason_;
@@ -86,9 +101,7 @@ class GenerateRun : public Run {
   }
 
   void take_chosen() {
-    // Nothing is allowed where no token has the byte that must follow.
-    const bool stuck = constraint_ && !constraint_->allowed().has(chosen_);
-    if (stuck || is_end(chosen_)) {
+    if (stuck_ || is_end(chosen_)) {
       finish("stop");
       return;
     }
@@ -99,8 +112,15 @@ class GenerateRun : public Run {
     take(chosen_);
   }
 
+  // What pick() does to a row, for its bounds. The mask is at hand: wanted_logits() asked for it.
+  void change(std::span<float> values) const {
+    if (constraint_) mask_out(values);
+    exclude_early_ends(values);
+    sampler_.penalize(values);
+  }
+
   // The tokens that the constraint allows, and the end where the text may end.
-  void mask_out(std::span<float> logits) {
+  void mask_out(std::span<float> logits) const {
     std::vector<float> ends;
     for (const std::int32_t id : bundle_.eos_ids)
       ends.push_back(logits[static_cast<std::size_t>(id)]);
@@ -122,7 +142,6 @@ class GenerateRun : public Run {
 
   // The reply goes on with `id`.
   void take(std::int32_t id) {
-    if (constraint_) constraint_->accept(id);
     result_.ids.push_back(id);
     if (!bundle_.tokenizer->is_special(id)) {
       emit(stop_.push(decoder_.push(bundle_.tokenizer->token_bytes(id))));
@@ -164,9 +183,11 @@ class GenerateRun : public Run {
   decode::Sampler sampler_;
   text::StreamDecoder decoder_;
   decode::StopMatcher stop_;
-  std::optional<decode::Constraint> constraint_;
+  mutable std::optional<decode::Constraint> constraint_;  // fills its tables as it is asked
+  std::vector<std::int32_t> wanted_ids_;                  // by wanted_logits()
   std::int64_t max_tokens_;
   std::int32_t chosen_ = 0;  // by choose(), for on_logits() of the same step
+  bool stuck_ = false;       // the same
   decode::TokenLogprob chosen_logprob_;
   const char* finish_reason_ = nullptr;
   GenerateResult result_;

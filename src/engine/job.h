@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "decode/automaton.h"
 #include "decode/beam.h"
 #include "decode/logprobs.h"
 #include "decode/sampler.h"
+#include "grammar/grammar.h"
 
 namespace munia::engine {
 
@@ -55,8 +55,9 @@ struct GenerateJob {
   decode::BeamParams beams;
   std::vector<std::string> stops;
   bool ignore_eos = false;  // for measuring
-  /// Keeps the reply within an automaton; it ends (finish "stop") where nothing may follow.
-  std::shared_ptr<const decode::Automaton> constraint;
+  /// Keeps the reply within a grammar; it ends (finish "stop") where nothing may follow. The job
+  /// fails with kLimit where a step of the grammar is too much work (decode/constraint.h).
+  grammar::GrammarPtr constraint;
   /// Log-probabilities by the model itself, before penalties, temperature and constraint, with this
   /// many of the likeliest tokens at each place; -1: none.
   std::int64_t top_logprobs = -1;     // of the new tokens

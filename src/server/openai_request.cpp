@@ -5,8 +5,8 @@
 #include <boost/json/serialize.hpp>
 #include <charconv>
 
-#include "decode/automaton.h"
 #include "server/answers.h"
+#include "server/constraint_request.h"
 
 namespace munia::server {
 namespace {
@@ -63,53 +63,6 @@ void read_logit_bias(BodyReader& body, std::int64_t vocab_size, decode::Sampling
   }
 }
 
-void set_choices(BodyReader& body, std::string_view key, const json::value& value,
-                 engine::GenerateJob& job) {
-  const std::string param(key);
-  std::vector<std::string> choices;
-  bool good = value.is_array();
-  for (std::size_t i = 0; good && i < value.get_array().size(); ++i) {
-    const json::value& item = value.get_array()[i];
-    good = item.is_string();
-    if (good) choices.emplace_back(view(item.get_string()));
-  }
-  if (!good) return body.reject("\"" + param + "\" must be a list of strings", param);
-  auto automaton = decode::choice_automaton(choices);
-  if (!automaton) return body.reject(automaton.error().message, param);
-  job.constraint = *std::move(automaton);
-}
-
-// text, json_object, or munia's own {"type":"choice","choices":["…"]}; also vLLM's guided_choice.
-void read_format(BodyReader& body, engine::GenerateJob& job) {
-  if (const json::value* choices = body.find("guided_choice")) {
-    set_choices(body, "guided_choice", *choices, job);
-  }
-  const json::value* format = body.find("response_format");
-  if (format == nullptr) return;
-  const json::value* type =
-      format->is_object() ? format->get_object().if_contains("type") : nullptr;
-  if (type == nullptr || !type->is_string()) {
-    return body.reject("\"response_format\" must be an object with a \"type\"", "response_format");
-  }
-  const std::string_view name = view(type->get_string());
-  if (name == "text") return;
-  if (name == "json_object") {
-    job.constraint = decode::json_object_automaton();
-  } else if (name == "choice") {
-    const json::value* choices = format->get_object().if_contains("choices");
-    set_choices(body, "response_format", choices == nullptr ? json::value() : *choices, job);
-  } else if (name == "json_schema") {
-    body.reject(
-        "\"response_format\" of type \"json_schema\" is not supported yet; use \"json_object\", or "
-        "\"choice\" with a list of \"choices\"",
-        "response_format", "unsupported_parameter");
-  } else {
-    body.reject("\"response_format\" has the type \"" + std::string(name) +
-                    "\"; it must be \"text\", \"json_object\" or \"choice\"",
-                "response_format");
-  }
-}
-
 // What other servers call a beam search is refused, not guessed: there n or best_of may be the
 // number of beams.
 void read_other_names_of_beams(BodyReader& body, const CompletionRequest& request) {
@@ -142,7 +95,7 @@ void check_tokens_and_beams(BodyReader& body, const CompletionRequest& request) 
     body.reject(
         "a reply held to a format or to choices is not supported with \"num_beams\" above 1; leave "
         "one out",
-        body.has("response_format") ? "response_format" : "guided_choice", "unsupported_parameter");
+        "num_beams", "unsupported_parameter");
   }
 }
 
@@ -163,7 +116,7 @@ void read_common(BodyReader& body, const LoadedModel& model, CompletionRequest& 
   request.job.stops = read_stops(body);
   read_sampling(body, request.job.sampling);
   read_logit_bias(body, model.bundle->model->config().vocab_size, request.job.sampling);
-  read_format(body, request.job);
+  request.job.constraint = read_constraint(body);
   request.job.min_tokens = body.integer("min_tokens", 0, kMostTokens).value_or(0);
   request.job.beams = read_beams(body, request.job.sampling, request.n, request.stream);
   read_other_names_of_beams(body, request);
