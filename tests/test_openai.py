@@ -239,8 +239,6 @@ def test_what_beams_cannot_do_is_refused_by_name(tiny, path, body, param):
 
 @pytest.mark.parametrize("fields, param", [
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
-    ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
-     "response_format"),
     ({"top_k": -2}, "top_k"), ({"seed": -2}, "seed"),
     ({"n": 0}, "n"), ({"n": 1000}, "n"), ({"temperature": -1}, "temperature"),
     ({"max_tokens": 0}, "max_tokens"), ({"max_tokens": "5"}, "max_tokens"),
