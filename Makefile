@@ -93,8 +93,9 @@ bench: ## Measure this machine's limits, the kernels and the model
 	@$(call configure,release,build)
 	@cmake -S . -B build -DMUNIA_BUILD_BENCH=ON > build/configure.log
 	@cmake --build build -j $(JOBS)
-	@for bench in build/*_bench; do [ ! -x "$$bench" ] || "$$bench"; done
-	@model="$$(build/munia pull --default)"; build/munia bench --model "$$model"
+	@for bench in kernels head; do "build/$${bench}_bench"; done
+	@model="$$(build/munia pull --default)"; build/constraint_bench "$$model"; \
+		build/munia bench --model "$$model"
 
 # --readme only by hand: bench/compare/render.py FILE --readme puts a run into the READMEs.
 compare: program ## Beside its peers, interleaved (20 GB in build/): ONLY=llamacpp,openvino QUICK=1 ROUNDS=5 THREADS=N RESUME=FILE
