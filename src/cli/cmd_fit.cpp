@@ -2,7 +2,6 @@
 // each way beside the others on rows that it was not learned from, and writes a task file.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,7 +28,6 @@ constexpr std::size_t kSizes[] = {20, 100, 400};  // rows to learn from, beside 
 constexpr std::size_t kFolds = 5;
 constexpr std::size_t kMostRows = 10'000;  // the states of a row take some 20 KB, several times
 constexpr std::size_t kMostFewShotJudges = 400;
-constexpr std::uint32_t kSeed = 20240204;
 constexpr const char* kFewShot = "few-shot";
 constexpr const char* kAuto = "auto";
 constexpr Recipe kLearned[] = {Recipe::kPrior, Recipe::kThreshold, Recipe::kHead};
@@ -139,7 +137,7 @@ class FitRun {
   void split() {
     std::vector<std::size_t> labels;
     for (const LabelledText& text : texts_) labels.push_back(text.label);
-    train_ = tasks::shuffled_evenly(labels, task_.labels.size(), kSeed);
+    train_ = tasks::shuffled_evenly(labels, task_.labels.size(), tasks::kShuffleSeed);
     const auto n_train = static_cast<std::size_t>(flags_.n_train);
     if (n_train == 0) return;
     if (n_train >= train_.size()) {
@@ -245,8 +243,9 @@ class FitRun {
   }
 
   Result<tasks::FewShot> choose_examples(const std::vector<std::size_t>& rows) const {
-    auto few_shot = tasks::choose_examples(*session_->engine, task_, texts_of(rows), kSeed,
-                                           progress("choosing examples", "挑选示例", 0));
+    auto few_shot =
+        tasks::choose_examples(*session_->engine, task_, texts_of(rows), tasks::kShuffleSeed,
+                               progress("choosing examples", "挑选示例", 0));
     show_progress("");
     return few_shot;
   }
@@ -306,14 +305,6 @@ class FitRun {
     }
     const fs::path path = flags_.output;
     task.name = flags_.name.empty() ? path.stem().string() : flags_.name;
-    const fs::path head_path = fs::path(path).replace_extension(".head.safetensors");
-    if (task.head != nullptr) {
-      std::vector<std::string> labels;
-      for (const tasks::Label& label : task.labels) labels.push_back(label.name);
-      replace_file(head_path, [&](const std::string& part) {
-        return tasks::save_head(*task.head, labels, part);
-      });
-    }
     const FitRecord record{flags_.file.path,
                            session_->bundle->name,
                            recipe,
@@ -323,33 +314,12 @@ class FitRun {
                                  "(few-shot: the last fifth)"
                                : fmt::format("{} held-out rows", held_out_.size()),
                            trials_};
-    const std::string text =
-        tasks::task_file_text(task, head_path.filename().string(), fit_record(record));
-    replace_file(path, [&](const std::string& part) -> Status {
-      std::ofstream out(part, std::ios::binary | std::ios::trunc);
-      out << text;
-      out.close();
-      if (!out) return Error{ErrorCode::kIo, "cannot write " + part};
-      return {};
-    });
+    if (const Status saved = tasks::save_task(task, path.string(), fit_record(record)); !saved) {
+      fail(ExitStatus::kFailed, saved.error().message);
+    }
     print_note(context_.lang.tr("{}: recipe {}, learned from {} rows; use it with --task {}",
                                 "{}：方法为 {}，由 {} 行学得；使用时加上 --task {}", path.string(),
                                 recipe, train_.size(), path.string()));
-  }
-
-  // Written beside and moved into place, so that a file is whole or the old one.
-  template <class Write>
-  void replace_file(const fs::path& path, const Write& write_part) const {
-    const std::string part = path.string() + ".partial";
-    const Status status = write_part(part);
-    std::error_code error;
-    if (status) fs::rename(part, path, error);
-    if (status && !error) return;
-    std::error_code ignored;
-    fs::remove(part, ignored);
-    fail(ExitStatus::kFailed, status ? context_.lang.tr("cannot write {}: {}", "无法写入 {}：{}",
-                                                        path.string(), error.message())
-                                     : status.error().message);
   }
 
   const Context& context_;

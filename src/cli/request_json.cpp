@@ -99,12 +99,7 @@ std::vector<std::int32_t> ids_from_json(const json::value& value, const Fields& 
 
 std::vector<std::int32_t> text_prompt(const engine::ModelBundle& bundle, std::string_view text,
                                       bool parse_special, const std::string& where) {
-  if (!parse_special) return value_or_fail(bundle.plain_ids(text), where);
-  const text::Tokenizer& tokenizer = *bundle.tokenizer;
-  std::vector<std::int32_t> ids = value_or_fail(tokenizer.encode_with_special(text), where);
-  const std::optional<text::TokenId> bos = tokenizer.bos_token();
-  if (tokenizer.adds_bos() && bos) ids.insert(ids.begin(), *bos);
-  return ids;
+  return value_or_fail(bundle.plain_ids(text, parse_special), where);
 }
 
 std::vector<std::int32_t> prompt_from_json(const Fields& fields, std::string_view text_key,

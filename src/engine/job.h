@@ -2,6 +2,7 @@
 // where a stop string or a stream needs it. A job knows nothing of JSON or HTTP.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -144,6 +145,12 @@ class Ticket {
   /// Blocks until the job has ended. kCancelled after cancel(), kLimit when it cannot fit,
   /// kUnavailable when the engine stops.
   virtual Result<JobResult> wait() = 0;
+  /// Blocks until the job has ended, or as long as `most`; true where it has ended: wait() would
+  /// return at once.
+  virtual bool wait_for(std::chrono::milliseconds most) = 0;
+  /// `call` is called once, when the job has ended: on the engine thread, or here where it has
+  /// ended already. It must be quick. One call for a ticket.
+  virtual void when_done(std::function<void()> call) = 0;
   /// The engine drops the job within one step.
   virtual void cancel() = 0;
 };

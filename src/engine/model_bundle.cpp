@@ -141,8 +141,11 @@ std::shared_ptr<const decode::TokenIndex> ModelBundle::token_index() const {
   return token_index_;
 }
 
-Result<std::vector<std::int32_t>> ModelBundle::plain_ids(std::string_view text) const {
-  MUNIA_ASSIGN_OR_RETURN(std::vector<text::TokenId> ids, tokenizer->encode(text));
+Result<std::vector<std::int32_t>> ModelBundle::plain_ids(std::string_view text,
+                                                         bool parse_special) const {
+  MUNIA_ASSIGN_OR_RETURN(std::vector<text::TokenId> ids, parse_special
+                                                             ? tokenizer->encode_with_special(text)
+                                                             : tokenizer->encode(text));
   if (tokenizer->adds_bos() && tokenizer->bos_token()) {
     ids.insert(ids.begin(), *tokenizer->bos_token());
   }

@@ -43,7 +43,9 @@ struct ModelBundle {
   Result<text::MarkedText> render(const boost::json::object& context) const;
   Result<std::vector<std::int32_t>> render_ids(const boost::json::object& context) const;
   /// Tokenizes plain text, with the begin token in front where the model's files ask for it.
-  Result<std::vector<std::int32_t>> plain_ids(std::string_view text) const;
+  /// `parse_special`: special tokens in the text count as such.
+  Result<std::vector<std::int32_t>> plain_ids(std::string_view text,
+                                              bool parse_special = false) const;
   /// The bytes of the tokens that a constrained reply may consist of (no special ones); made at the
   /// first call, from any thread.
   std::shared_ptr<const decode::TokenIndex> token_index() const;

@@ -30,6 +30,8 @@ TEST(Arithmetic, RetryAfter) {
 class FakeTicket : public engine::Ticket {
  public:
   Result<engine::JobResult> wait() override { return Error{ErrorCode::kCancelled, "cancelled"}; }
+  bool wait_for(std::chrono::milliseconds) override { return true; }
+  void when_done(std::function<void()> call) override { call(); }
   void cancel() override { cancelled = true; }
   std::atomic<bool> cancelled{false};
 };

@@ -157,6 +157,7 @@ void BulkClassifier::land_first() {
   const Piece piece = std::move(in_flight_.front());
   in_flight_.pop_front();
   Item& item = *piece.item;
+  if (options_.before_wait) options_.before_wait(*piece.ticket);
   Result<Classification> part = classifier_.finish(*piece.ticket);
   if (part) {
     item.add(*std::move(part), piece.text.size(), classifier_.task());

@@ -25,6 +25,7 @@ struct BulkOptions {
   std::size_t pending_bytes = std::size_t{64} << 20;  // of texts added and not taken
   LongTexts long_texts = LongTexts::kError;
   engine::Priority priority = engine::Priority::kBulk;  // interactive: nobody else waits
+  BeforeWait before_wait = {};
 };
 
 struct BulkOutcome {

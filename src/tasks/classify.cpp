@@ -363,6 +363,7 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
   const std::shared_ptr<engine::Ticket>& emotion = tickets.front();
   const std::shared_ptr<engine::Ticket> reply = options.reply ? tickets.back() : nullptr;
   Prediction out;
+  if (options.before_wait) options.before_wait(*emotion);
   Result<Classification> classification = classifier.finish(*emotion);
   if (!classification) {
     if (reply != nullptr) {
@@ -377,6 +378,7 @@ Result<Prediction> predict(engine::Engine& engine, const Classifier& classifier,
   if (options.on_emotion) options.on_emotion(out.emotion);
   if (reply != nullptr) {
     if (options.on_text) gate.open();
+    if (options.before_wait) options.before_wait(*reply);
     MUNIA_ASSIGN_OR_RETURN(engine::JobResult result, reply->wait());
     auto& generated = std::get<engine::GenerateResult>(result);
     out.reply = std::move(generated.text);

@@ -28,6 +28,10 @@ struct Classification {
   engine::Timings timings;
 };
 
+/// Called before a job is waited for, by callers that may be interrupted: blocks until it has
+/// ended, or cancels it.
+using BeforeWait = std::function<void(engine::Ticket&)>;
+
 /// How the model is asked for the emotion.
 enum class PromptForm {
   kSeparate,  // the task's own prompt
@@ -89,6 +93,7 @@ struct PredictOptions {
                                               // needs a chat template
   /// Called with each job as it is submitted, so that the caller can cancel it.
   std::function<void(const std::shared_ptr<engine::Ticket>&)> on_submit;
+  BeforeWait before_wait;
   /// Called once, as soon as the emotion is known (from the calling thread).
   std::function<void(const Classification&)> on_emotion;
   /// Called with each piece of the reply, after on_emotion (from the engine thread).

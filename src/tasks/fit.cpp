@@ -33,7 +33,7 @@ std::vector<std::int64_t> learning_layers(std::int64_t n_layers) {
 Result<LearningRows> read_rows(engine::Engine& engine, const Classifier& classifier,
                                std::span<const LabelledText> texts,
                                const std::vector<std::int64_t>& layers,
-                               const OnProgress& on_progress) {
+                               const OnProgress& on_progress, const BeforeWait& before_wait) {
   LearningRows rows;
   rows.n_labels = classifier.task().labels.size();
   rows.layers = layers;
@@ -42,6 +42,7 @@ Result<LearningRows> read_rows(engine::Engine& engine, const Classifier& classif
   const auto land_first = [&]() -> Status {
     const std::shared_ptr<engine::Ticket> ticket = std::move(in_flight.front());
     in_flight.pop_front();
+    if (before_wait) before_wait(*ticket);
     const Result<engine::JobResult> result = ticket->wait();
     if (!result) return of_text(rows.n_rows(), result.error());
     const auto& scored = std::get<engine::ScoreResult>(*result);

@@ -32,7 +32,8 @@ std::vector<std::int64_t> learning_layers(std::int64_t n_layers);
 Result<LearningRows> read_rows(engine::Engine& engine, const Classifier& classifier,
                                std::span<const LabelledText> texts,
                                const std::vector<std::int64_t>& layers,
-                               const OnProgress& on_progress = {});
+                               const OnProgress& on_progress = {},
+                               const BeforeWait& before_wait = {});
 
 /// Examples in the prompt, with the calibration that belongs to them.
 struct FewShot {

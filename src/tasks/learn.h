@@ -62,6 +62,8 @@ Calibration learn_prior(const LearningRows& rows);
 /// What the learned task says of a row.
 JudgedRow judge(const Learned& learned, const LearningRows& rows, std::size_t row);
 
+/// What munia fit shuffles by: the same rows give the same task.
+inline constexpr std::uint32_t kShuffleSeed = 20240204;
 /// Rows in a random order of which every beginning has the labels in about the same shares as all.
 std::vector<std::size_t> shuffled_evenly(std::span<const std::size_t> labels, std::size_t n_labels,
                                          std::uint32_t seed);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <sstream>
 #include <toml.hpp>
@@ -327,6 +328,45 @@ std::string task_file_text(const Task& task, const std::string& head_file,
   }
   if (!record.empty()) out += "\n[fit]\n" + record;
   return out;
+}
+
+namespace {
+
+template <class Write>
+Status replace_file(const std::filesystem::path& path, const Write& write_part) {
+  const std::string part = path.string() + ".partial";
+  Status status = write_part(part);
+  std::error_code error;
+  if (status) std::filesystem::rename(part, path, error);
+  if (status && error) {
+    status = Error{ErrorCode::kIo, "cannot write " + path.string() + ": " + error.message()};
+  }
+  if (!status) std::filesystem::remove(part, error);
+  return status;
+}
+
+}  // namespace
+
+Status save_task(const Task& task, const std::string& path, const std::string& record) {
+  if (!path.ends_with(".toml")) {
+    return Error{ErrorCode::kInvalidArgument, path + ": a task file must end in .toml"};
+  }
+  const std::filesystem::path head_path =
+      std::filesystem::path(path).replace_extension(".head.safetensors");
+  if (task.head != nullptr) {
+    std::vector<std::string> labels;
+    for (const Label& label : task.labels) labels.push_back(label.name);
+    MUNIA_RETURN_IF_ERROR(replace_file(
+        head_path, [&](const std::string& part) { return save_head(*task.head, labels, part); }));
+  }
+  const std::string text = task_file_text(task, head_path.filename().string(), record);
+  return replace_file(path, [&](const std::string& part) -> Status {
+    std::ofstream out(part, std::ios::binary | std::ios::trunc);
+    out << text;
+    out.close();
+    if (!out) return Error{ErrorCode::kIo, "cannot write " + part};
+    return {};
+  });
 }
 
 }  // namespace munia::tasks

@@ -17,6 +17,10 @@ Result<Task> load_task_file(const std::string& path);
 /// for the table [fit], or empty.
 std::string task_file_text(const Task& task, const std::string& head_file,
                            const std::string& record);
+/// Writes the task file `path` (.toml), and its head, where it has one, beside it as
+/// STEM.head.safetensors. Each is written under another name and moved into place, so that it is
+/// whole or the old one. kInvalidArgument: not .toml; kIo.
+Status save_task(const Task& task, const std::string& path, const std::string& record);
 /// A TOML string with its quotes.
 std::string toml_string(std::string_view text);
 
