@@ -25,7 +25,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web serve test test-long lint fuzz bench compare claims install clean program all-programs
+.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -57,25 +57,44 @@ web: ## Build the web page: web/dist, which the next build of the program takes 
 serve: web program ## Build the page, start the service on http://127.0.0.1:8080 (SERVE_FLAGS=…)
 	@model="$$(build/munia pull --default)"; exec build/munia serve --model "$$model" $(SERVE_FLAGS)
 
-# Everything, tests included.
-all-programs: web
-	@tools/bootstrap.sh build test
+# The extension is built with the program's libraries, by the interpreter of a venv of its own.
+package-configured:
+	@tools/bootstrap.sh build python
+	@tools/venv.sh python > /dev/null
 	@$(call configure,release,build)
+	@grep -q '^MUNIA_BUILD_PYTHON:BOOL=ON' build/CMakeCache.txt || cmake -S . -B build \
+	  -DMUNIA_BUILD_PYTHON=ON -DPython_EXECUTABLE="$(CURDIR)/build/venv-python/bin/python" \
+	  > build/configure.log
+
+python: package-configured ## Build the Python package in place: PYTHONPATH=build/python
+	@cmake --build build --target _munia -j $(JOBS)
+
+wheel: ## Build a wheel that carries what it needs: build/wheel/munia-*.whl
+	@tools/bootstrap.sh build python
+	@tools/venv.sh python > /dev/null
+	@tools/wheel.sh build/venv-python/bin/python build/wheel
+
+# Everything, tests included.
+all-programs: web package-configured
+	@tools/bootstrap.sh build test
 	@cmake --build build -j $(JOBS)
 
 test: all-programs ## Build and run the tests; the last line is the sum
 	@tools/venv.sh test > /dev/null
 	@tools/run_tests.py --ctest build --pytest build/venv-test/bin/python --jobs $(JOBS) \
+	  --package build/venv-python/bin/python=build/python \
 	  --munia build/munia $(addprefix --model ,$(TEST_MODELS)) -- -m "not long"
 
 test-long: all-programs ## What takes longer: sanitizers over all units and fuzz corpora, long tests
 	@tools/venv.sh test > /dev/null
+	@tools/venv.sh lmeval > /dev/null
 	@$(call configure,asan,build/asan)
 	@cmake --build build/asan -j $(JOBS)
 	@$(call configure,tsan,build/tsan)
 	@cmake --build build/tsan -j $(JOBS)
 	@tools/run_tests.py --ctest build/asan --ctest build/tsan \
 	  --pytest build/venv-test/bin/python --jobs $(JOBS) \
+	  --package build/venv-python/bin/python=build/python \
 	  --munia build/munia $(addprefix --model ,$(TEST_MODELS)) -- -m long
 
 lint: ## Format, layers, words, sizes, syntax

@@ -88,4 +88,17 @@ def test_an_undeclared_dependency_is_seen(tmp_path):
 
 
 def test_this_repository_keeps_its_layers():
-    assert check_layers.check_tree(ROOT / "src") == []
+    assert check_layers.check_project(ROOT) == []
+
+
+def test_a_binding_has_its_arrows(tree, tmp_path, tmp_path_factory):
+    binding = tmp_path_factory.mktemp("project") / "python"  # beside the rooms, not among them
+    binding.mkdir()
+    (binding / "CMakeLists.txt").write_text("munia_binding(python munia_model)\n", encoding="utf-8")
+    (binding / "ok.cpp").write_text('#include "model/forward.h"\n#include <nanobind/nanobind.h>\n')
+    assert check_layers.check_tree(tmp_path, [binding]) == []
+    (binding / "bad.cpp").write_text('#include "python/ok.h"\n#include "server/app.h"\n')
+    (line,) = check_layers.check_tree(tmp_path, [binding])
+    assert "bad.cpp:2: python may not include server/app.h: no arrow leads to server" in line
+    assert "<nanobind/nb.h> may be included in python/" in tree(
+        "base/bad.h", "#include <nanobind/nb.h>\n")[0]

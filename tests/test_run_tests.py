@@ -70,3 +70,18 @@ def test_a_suite_that_cannot_run_is_a_failure(tmp_path):
     assert (status, lines[-1]) == (1, "0 passed, 1 failed, 0 skipped")
     status, lines = run_on(tmp_path, "def nothing_here(): pass\n")
     assert (status, lines[-1]) == (1, "0 passed, 1 failed, 0 skipped")
+
+
+def test_the_packages_tests_run_by_their_own_interpreter(tmp_path):
+    """Once each, with the package on the path, and counted in the one sum."""
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test_python_inner.py").write_text(
+        "import os\ndef test_it():\n    assert os.environ['PYTHONPATH'].endswith('package')\n")
+    (tests / "test_other.py").write_text("def test_it(): pass\ndef test_bad(): assert 0\n")
+    result = subprocess.run(
+        [sys.executable, SCRIPT, "--pytest", sys.executable, "--tests", str(tests), "--junit-dir",
+         str(tmp_path / "junit"), "--package", f"{sys.executable}={tmp_path / 'package'}", "--",
+         "-p", "no:cacheprovider"], capture_output=True, text=True)
+    lines = result.stdout.splitlines()
+    assert lines[-1] == "2 passed, 1 failed, 0 skipped" and result.returncode == 1, result.stdout

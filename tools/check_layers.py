@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks that the rooms of src/ depend on each other only as the arrows in src/CMakeLists.txt say.
 
-Read from there: `munia_room(NAME deps...)`, and `munia_program(NAME deps...)` likewise. Checked in
-every file below src/:
+Read from there: `munia_room(NAME deps...)`, and `munia_program(NAME deps...)` likewise; from
+python/CMakeLists.txt `munia_binding(NAME deps...)`, for the sources of python/. Checked in every file
+below src/ and of python/:
   - `#include "room/header.h"` names the own room or one that is reachable by the arrows;
   - kernels/kernels.h is the only header of its room that others include;
   - preprocessor conditions on instruction sets or platforms, and intrinsics headers, stand in
@@ -15,7 +16,7 @@ import re
 import sys
 from pathlib import Path
 
-ARROW = re.compile(r"^\s*munia_(?:room|program)\(\s*(\w+)\s*([^)]*)\)", re.MULTILINE)
+ARROW = re.compile(r"^\s*munia_(?:room|program|binding)\(\s*(\w+)\s*([^)]*)\)", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CONDITION = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b(.*)")
 PLATFORM = re.compile(
@@ -34,6 +35,7 @@ LIBRARY_PLACES = {
     "archive": ("hub/",),
     "spdlog/": ("cli/", "server/"),
     "CLI/": ("cli/",),
+    "nanobind/": ("python/",),
 }
 
 
@@ -99,10 +101,12 @@ def check_file(relative, text, allowed, rooms):
                 yield number, f"a condition on {found.group()} belongs in kernels/ or base/"
 
 
-def check_tree(source_dir):
-    """All violations below `source_dir` as printable lines."""
+def check_tree(source_dir, bindings=()):
+    """All violations below `source_dir`, and in the folders `bindings`, as printable lines."""
     source_dir = Path(source_dir)
     arrows = read_arrows((source_dir / "CMakeLists.txt").read_text(encoding="utf-8"))
+    for binding in bindings:
+        arrows |= read_arrows((Path(binding) / "CMakeLists.txt").read_text(encoding="utf-8"))
     rooms = {path.name for path in source_dir.iterdir() if path.is_dir()} | set(arrows)
     try:
         closure = reachable(arrows)
@@ -114,10 +118,13 @@ def check_tree(source_dir):
         for dependency in sorted(arrows[room] - set(arrows))
     ]
     undeclared = set()
-    for path in sorted(source_dir.rglob("*")):
+    files = [(source_dir, path) for path in sorted(source_dir.rglob("*"))]
+    for binding in map(Path, bindings):
+        files += [(binding.parent, path) for path in sorted(binding.iterdir())]
+    for base, path in files:
         if path.suffix not in {".h", ".cpp", ".cc", ".hpp", ".inc", ".inl"}:
             continue
-        relative = path.relative_to(source_dir)
+        relative = path.relative_to(base)
         if len(relative.parts) < 2:
             lines.append(f"{path}: a source file must stand in a room")
             continue
@@ -133,9 +140,13 @@ def check_tree(source_dir):
     return lines
 
 
+def check_project(root):
+    return check_tree(root / "src", [root / "python"])
+
+
 def main():
-    default = Path(__file__).resolve().parent.parent / "src"
-    lines = check_tree(sys.argv[1] if len(sys.argv) > 1 else default)
+    root = Path(__file__).resolve().parent.parent
+    lines = check_tree(sys.argv[1]) if len(sys.argv) > 1 else check_project(root)
     for line in lines:
         print(line)
     return 1 if lines else 0

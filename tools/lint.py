@@ -115,7 +115,7 @@ def check_syntax(name, data):
 def main():
     names = tracked_files()
     violations = list(check_format(names))
-    violations += [line.replace(f"{ROOT}/", "") for line in check_layers.check_tree(ROOT / "src")]
+    violations += [line.replace(f"{ROOT}/", "") for line in check_layers.check_project(ROOT)]
     for name in names:
         data = (ROOT / name).read_bytes()
         violations += check_sizes(name, data)

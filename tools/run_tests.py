@@ -20,6 +20,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PACKAGE_TESTS = "test_python*.py"
 MODEL_VARIABLES = {
     "qwen2.5-coder-0.5b-packaged": "MUNIA_TEST_QWEN_GGUF",
     "smollm2-135m-instruct": "MUNIA_TEST_SMOLLM2_GGUF",
@@ -106,6 +107,9 @@ def parse_arguments(arguments):
     parser.add_argument("--ctest", action="append", default=[], metavar="DIR")
     parser.add_argument("--pytest", metavar="PYTHON", help="the interpreter that has pytest")
     parser.add_argument("--tests", default="tests", help="what pytest collects")
+    parser.add_argument("--package", metavar="PYTHON=DIR",
+                        help="the interpreter for the tests of the Python package "
+                             "(test_python*.py, which pytest then leaves out), and where the package is")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--junit-dir", default="build", help="where pytest's JUnit file goes")
     parser.add_argument("--munia", metavar="PROGRAM")
@@ -133,7 +137,17 @@ def main():
         junit.parent.mkdir(parents=True, exist_ok=True)
         command = [options.pytest, "-m", "pytest", options.tests, "-q", f"--junitxml={junit}",
                    "-o", "junit_family=xunit2", *options.pytest_arguments]
+        if options.package:
+            command.append(f"--ignore-glob={(ROOT / options.tests).resolve() / PACKAGE_TESTS}")
         run_suite(tally, "pytest", command, junit, environment)
+    if options.package:
+        python, _, directory = options.package.partition("=")
+        junit = (ROOT / options.junit_dir / "junit-package.xml").resolve()
+        tests = sorted(map(str, (ROOT / options.tests).glob(PACKAGE_TESTS)))
+        command = [python, "-m", "pytest", *tests, "-q", f"--junitxml={junit}",
+                   "-o", "junit_family=xunit2", *options.pytest_arguments]
+        run_suite(tally, "pytest of the Python package", command, junit,
+                  environment | {"PYTHONPATH": str((ROOT / directory).resolve())})
 
     for reason, names in sorted(tally.skips.items()):
         print(f"skipped: {reason}: {', '.join(names[:4])}"

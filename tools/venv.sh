@@ -1,6 +1,8 @@
 #!/bin/sh
 # Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
 # prints its path. NAME is test or reference. Does nothing when a stamp with the same hash is there.
+# python is where the Python package is built and tested, lmeval has
+# the lm-eval harness.
 #   tools/venv.sh test
 set -eu
 
@@ -9,8 +11,10 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 case "$name" in
 test) files="$root/tools/requirements-test.txt" ;;
 reference) files="$root/tools/requirements-reference.txt $root/tools/requirements-test.txt" ;;
+python) files="$root/tools/requirements-python.txt" ;;
+lmeval) files="$root/tools/requirements-lmeval.txt" ;;
 *)
-    echo "usage: tools/venv.sh test|reference (got '$name')" >&2
+    echo "usage: tools/venv.sh test|reference|python|lmeval (got '$name')" >&2
     exit 2
     ;;
 esac
