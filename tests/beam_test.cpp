@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/engine.h"
+#include "grammar/json_parts.h"
 #include "token_ids.h"
 
 namespace munia::engine {
@@ -252,7 +253,7 @@ TEST(Beams, WhatTheyCannotDoIsRefused) {
   job.prompt_logprobs = 0;
   EXPECT_EQ(code(job), ErrorCode::kUnsupported);
   job = good;
-  job.constraint = decode::json_object_automaton();
+  job.constraint = grammar::json_object_grammar();
   EXPECT_EQ(code(job), ErrorCode::kUnsupported);
   job = good;
   job.sampling.temperature = 1;
