@@ -1,6 +1,7 @@
 // A loaded model as the Python objects share it: who may use it, and how they wait for its jobs.
 // Calls from any number of threads; none holds the GIL while it waits, and each sees Ctrl-C and
-// close() within a twentieth of a second. Knows no Python values beside exceptions.
+// close() within a twentieth of a second (but for the prompt of a task that is used for the first
+// time, and for learning a head from what was read). Knows no Python values beside exceptions.
 #pragma once
 
 #include <nanobind/nanobind.h>

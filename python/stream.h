@@ -60,8 +60,8 @@ class Stream {
   /// The next piece. None: the reply has ended, or without `wait`: there is none yet. Raises what
   /// ended the reply, unless it was cancel().
   std::optional<std::string> next(bool wait);
-  /// True when the last piece was taken.
-  bool ended() const { return queue_->ended(); }
+  /// True when next() has seen the end: what it gives is at hand then, too.
+  bool ended() const { return taken_; }
   int descriptor() const;
   void cancel();
   /// After the end: the whole reply; nothing after cancel() and after an error.

@@ -43,6 +43,13 @@ def test_what_is_not_computed_is_named(munia, tmp_path, changes, words):
         assert word in error, error
 
 
+def test_an_end_token_that_the_model_does_not_have(munia, tmp_path):
+    path = changed(tmp_path, "llama-tied-bf16", eos_token_id=[2, 999999])
+    line = json.dumps({"text": "Hello", "max_tokens": 12, "regex": "[ab]{2,4}", "min_tokens": 1})
+    row = munia.lines("generate", "--jsonl", "--model", path, model=False, stdin=line + "\n")[0]
+    assert set(row["text"]) <= {"a", "b"} and row["finish_reason"] == "stop"
+
+
 def test_an_unknown_gguf_is_named(munia, tmp_path):
     path = tmp_path / "m.gguf"
     content = (MODELS / "llama-tied-q4_1.gguf").read_bytes()

@@ -49,9 +49,10 @@ def test_a_stream_comes_as_it_is_made(slow):
     stream.cancel()
     with slow.generate(PROMPT, stream=True, **LONG) as other:
         next(other)
-    assert list(other) is not None and other.result is None
-    # Nothing runs any more: this takes a slow model's whole attention.
-    assert slow.generate(PROMPT, max_tokens=1)
+    assert len(list(other)) < 800 and other.result is None
+    # Nothing runs any more: another reply is the one that a model gives that never did anything else.
+    with munia.Model(QWEN) as fresh:
+        assert slow.generate(PROMPT, max_tokens=3).ids == fresh.generate(PROMPT, max_tokens=3).ids
 
 
 def test_a_dropped_stream_ends(slow):
@@ -246,8 +247,7 @@ def test_ctrl_c_ends_a_call_and_the_model_goes_on(call, whole_seconds):
     with munia.Model(QWEN) as one:
         assert out == f"interrupted {one.generate(PROMPT, max_tokens=3).text!r}\n", (out, err)
     assert status == 0 and err == ""
-    if whole_seconds > 1:
-        assert seconds < whole_seconds * 0.7, (seconds, whole_seconds)
+    assert seconds < max(whole_seconds * 0.7, 5), (seconds, whole_seconds)
 
 
 def test_ctrl_c_without_a_handler_ends_the_program():

@@ -110,7 +110,8 @@ def test_the_stub_has_what_the_extension_has():
 
 
 def tour(model, path):
-    out = check(ROOT / "docs" / "python_tour.py", model, path)
+    out = check(ROOT / "docs" / "python_tour.py", model, path,
+                env={"MPLCONFIGDIR": str(path.parent / "matplotlib")})
     assert path.read_bytes().startswith(b"\x89PNG")
     return out
 

@@ -202,6 +202,8 @@ std::shared_ptr<const ModelBundle> load_bundle(const std::string& path,
       if (id && bundle->tokenizer->is_special(*id)) add_eos(*id);
     }
   }
+  // An id that has no logit never ends anything.
+  std::erase_if(bundle->eos_ids, [&](std::int32_t id) { return id >= config.vocab_size; });
   bundle->load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return bundle;

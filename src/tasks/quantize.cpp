@@ -11,7 +11,8 @@
 namespace munia::tasks {
 namespace {
 
-constexpr std::int64_t kStepTokens = 256;  // of a prompt in one pass
+constexpr std::int64_t kStepTokens = 256;                     // of a prompt in one pass
+constexpr std::size_t kLogitsBytes = std::size_t{256} << 20;  // of the prompts that are compared
 
 constexpr const char* kSampleTexts[] = {
     "今天的实验终于成功了，太棒了！",
@@ -153,7 +154,9 @@ class Search {
     for (const Ids& ids : prompts_) {
       if (options_.cancelled()) return stopped();
       MUNIA_ASSIGN_OR_RETURN(const std::span<const float> logits, reader.read(ids, &moments_));
-      logits_.emplace_back(logits.begin(), logits.end());
+      if (logits_.size() <= kLogitsBytes / logits.size_bytes()) {
+        logits_.emplace_back(logits.begin(), logits.end());
+      }
     }
     return {};
   }
@@ -170,6 +173,10 @@ class Search {
       best.divergence = divergence;
       best.damping = damping;
     }
+    if (!std::isfinite(best.divergence)) {
+      return Error{ErrorCode::kUnsupported,
+                   "with int4 weights this model's next tokens are no finite numbers; take int8"};
+    }
     if (last == best.damping) return {};
     best.model.reset();  // and made again: there is never a second one in memory
     best.model = make(best.damping);
@@ -184,20 +191,20 @@ class Search {
   Result<double> compare(const model::Model& model) const {
     Reader reader(model, pool_);
     double sum = 0;
-    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+    for (std::size_t i = 0; i < logits_.size(); ++i) {
       if (options_.cancelled()) return stopped();
       MUNIA_ASSIGN_OR_RETURN(const std::span<const float> logits,
                              reader.read(prompts_[i], nullptr));
       sum += divergence_of(logits_[i], logits);
     }
-    return sum / static_cast<double>(prompts_.size());
+    return sum / static_cast<double>(logits_.size());
   }
 
   const model::Model& exact_;
   const QuantizeOptions& options_;
   ThreadPool& pool_;
   std::vector<Ids> prompts_;
-  std::vector<std::vector<float>> logits_;  // of the exact model behind each prompt
+  std::vector<std::vector<float>> logits_;  // of the exact model behind the first prompts
   model::InputMoments moments_;
 };
 

@@ -37,7 +37,8 @@ struct Quantized {
 };
 
 /// The model of `bundle`, whose weights are exact, as one with INT4 weights. kCancelled; kLimit
-/// where memory is short; kInvalidArgument without a text.
+/// where memory is short; kInvalidArgument without a text; kUnsupported for a model that INT4
+/// weights make overflow.
 Result<Quantized> quantize_with_texts(const engine::ModelBundle& bundle,
                                       std::span<const std::string> texts,
                                       const QuantizeOptions& options, ThreadPool& pool);
