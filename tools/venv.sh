@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
-# prints its path. NAME is test or reference. Does nothing when a stamp with the same hash is there.
-# python is where the Python package is built and tested, lmeval has
-# the lm-eval harness.
+# prints its path. Does nothing when a stamp with the same hash is there. NAME is test (the tests),
+# reference (the goldens, with what the tests need), python (the Python package is built and tested
+# there) or lmeval (the lm-eval harness).
 #   tools/venv.sh test
 set -eu
 

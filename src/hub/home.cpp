@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "hub/common.h"
+
 namespace munia::hub {
 namespace {
 
@@ -160,9 +162,7 @@ Result<NameLock> NameLock::acquire(const Home& home, const std::string& name,
     if (!told && callbacks.on_note) {
       callbacks.on_note("waiting for another process that is changing model " + name);
     }
-    if (callbacks.cancelled && callbacks.cancelled()) {
-      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
-    }
+    MUNIA_RETURN_IF_ERROR(check_cancelled(callbacks));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "hub/common.h"
 #include "hub/home.h"
 #include "hub/hub.h"
 #include "hub/record.h"
@@ -118,9 +119,7 @@ Result<InstalledModel> pull_local(const std::string& path, const std::string& na
   fs::remove_all(ready, error);
   MUNIA_RETURN_IF_ERROR(make_dirs(ready));
   for (const fs::path& file : files) {
-    if (callbacks.cancelled && callbacks.cancelled()) {
-      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
-    }
+    MUNIA_RETURN_IF_ERROR(check_cancelled(callbacks));
     if (callbacks.on_progress) callbacks.on_progress({file.filename().string(), 0, 0});
     MUNIA_RETURN_IF_ERROR(take_file(file, ready));
   }

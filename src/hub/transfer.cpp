@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "hub/common.h"
 
 namespace munia::hub {
 namespace {
@@ -39,10 +40,6 @@ struct Transfer {
   bool chunked = false;
   std::optional<Error> error;  // what stopped it from inside
 };
-
-bool cancelled(const PullCallbacks& callbacks) {
-  return callbacks.cancelled && callbacks.cancelled();
-}
 
 // Stops the transfer: the reply is not what was asked for.
 bool refuse(Transfer& transfer, TransferEnd end, std::string reason) {
@@ -271,13 +268,6 @@ struct ListDeleter {
 };
 using HeaderList = std::unique_ptr<curl_slist, ListDeleter>;
 
-struct FdCloser {
-  int fd;
-  ~FdCloser() {
-    if (fd >= 0) close(fd);
-  }
-};
-
 void set_options(CURL* curl, Transfer& transfer, const HubOptions& options) {
   const std::string& url = transfer.request->url;
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
@@ -393,7 +383,7 @@ Result<TransferResult> run_transfer(const FetchRequest& request, const HubOption
   const CURLcode code = curl_easy_perform(curl.get());
   if (transfer.error) return *transfer.error;
   if (code == CURLE_ABORTED_BY_CALLBACK) {
-    return Error{ErrorCode::kCancelled, "the pull was interrupted"};
+    return interrupted();
   }
   if (transfer.result.end == TransferEnd::kWhole) read_end(transfer, code);
   // A reply without a byte of body never came to begin_body.

