@@ -40,8 +40,8 @@ class Puller:
         self.env = {"MUNIA_HOME": str(self.home), "HF_ENDPOINT": hub.url, "MODELSCOPE_DOMAIN": hub.url,
                     "no_proxy": "*"}
 
-    def run(self, *arguments, env=None):
-        return self.munia.run(*arguments, model=False, env=self.env | (env or {}))
+    def run(self, *arguments, env=None, **more):
+        return self.munia.run(*arguments, model=False, env=self.env | (env or {}), **more)
 
     def pull(self, *arguments, env=None):
         result = self.run("pull", "--json", *arguments, env=env)
@@ -536,6 +536,16 @@ def test_a_bundle_is_not_written_over_nor_of_a_damaged_model(puller, bundle):
     result = puller.run("bundle", "qwen3-0.6b", "--force", "-o", str(bundle))
     assert result.returncode == 3 and "damaged" in result.err
     assert bundle.read_bytes() == before and [p.name for p in bundle.parent.iterdir()] == ["m.tar"]
+
+
+def test_a_bundle_of_a_repository_has_its_name_here(puller, hub):
+    hub.add_hf("o/m", files_of(SINGLE))
+    puller.pull("hf:o/m")
+    result = puller.run("bundle", "--json", "hf:o/m", cwd=puller.munia.home)
+    assert result.returncode == 0, result.err
+    written = json.loads(result.out)
+    assert (written["name"], written["path"]) == ("o--m", "o--m.tar")
+    assert elsewhere(puller).pull(str(puller.munia.home / "o--m.tar"))["name"] == "o--m"
 
 
 def rewritten(bundle, change):

@@ -188,16 +188,18 @@ struct BundleFlags {
 };
 
 ExitStatus run_bundle(const Context& context, const BundleFlags& flags) {
-  const std::string output = flags.output.empty() ? flags.name + ".tar" : flags.output;
+  // "hf:ORG/REPO" is called ORG--REPO here.
+  const std::string name = hub_value(hub::find_model(flags.name, context.hub)).name;
+  const std::string output = flags.output.empty() ? name + ".tar" : flags.output;
   auto written = [&] {
     const HubTalk talk(context);
-    return hub::write_bundle(flags.name, output, flags.force, context.hub, talk.callbacks());
+    return hub::write_bundle(name, output, flags.force, context.hub, talk.callbacks());
   }();
   const std::uint64_t size_bytes = hub_value(std::move(written));
   if (context.json) {
     JsonWriter writer;
     writer.begin_object()
-        .field("name", flags.name)
+        .field("name", name)
         .field("path", output)
         .field("size_bytes", size_bytes)
         .end_object();
@@ -206,7 +208,7 @@ ExitStatus run_bundle(const Context& context, const BundleFlags& flags) {
   }
   print_note(
       context.lang.tr("{} written ({}); on a machine without network type: munia pull ./FILE.tar",
-                      "已写好 {}（{}）；在没有网络的机器上执行：munia pull ./文件.tar", flags.name,
+                      "已写好 {}（{}）；在没有网络的机器上执行：munia pull ./文件.tar", name,
                       show_bytes(size_bytes)));
   context.out->line(output);
   return ExitStatus::kDone;

@@ -119,7 +119,7 @@ Status rename_durably(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     return io_error("rename " + from.string() + " to", to, errno);
   }
-  return sync_file(to.parent_path());
+  return sync_file(to.has_parent_path() ? to.parent_path() : fs::path("."));
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view text) {
