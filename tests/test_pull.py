@@ -449,6 +449,18 @@ def test_a_refused_token_is_told_without_showing_it(puller, hub):
     assert "HF_TOKEN" in error and SECRET not in error and "Evil" not in error
 
 
+@pytest.mark.parametrize("scheme", ["https", "ftp", "HTTPS"])
+@pytest.mark.parametrize("tail", ["model.bin", "m.gguf/", "default.gguf", "a b.gguf"])
+def test_an_address_that_is_refused_shows_no_secret(puller, scheme, tail):
+    url = f"{scheme}://user:pa55w0rd@127.0.0.1:1/{tail}?signature=s3cret#s3cret"
+    errors = [puller.run("pull", url).err, puller.run("pull", "--name", "x", url).err,
+              puller.run("tokenize", "--model", url, stdin="x").err, puller.run("rm", url).err,
+              puller.run("bundle", url).err]
+    for error in errors:
+        assert "127.0.0.1" in error, error
+        assert "pa55w0rd" not in error and "s3cret" not in error and "user:" not in error, error
+
+
 @pytest.mark.parametrize("endpoint", ["hub.example", "ftp://hub.example", "https://a b", "http://h/?q=1"])
 def test_an_endpoint_that_is_none(puller, endpoint):
     assert "HF_ENDPOINT" in puller.pull_fails(2, "hf:o/m", env={"HF_ENDPOINT": endpoint})

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
 # prints its path. Does nothing when a stamp with the same hash is there. NAME is test (the tests),
-# reference (the goldens, with what the tests need), python (the Python package is built and tested
+# reference (the goldens and `make test-long`), python (the Python package is built and tested
 # there) or lmeval (the lm-eval harness).
 #   tools/venv.sh test
 set -eu

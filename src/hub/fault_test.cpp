@@ -287,6 +287,7 @@ TEST(Addresses, AreShownWithoutSecrets) {
   EXPECT_EQ(shown_address("https://u:p@h.example"), "https://h.example");
   EXPECT_EQ(shown_address("https://h.example/a@b"), "https://h.example/a@b");
   EXPECT_EQ(shown_address("http://h/\x1b[31m"), "http://h/?[31m");
+  EXPECT_EQ(shown("https://u:p@h.example/a?x=1"), "\"https://h.example/a\"");
 }
 
 TEST(Addresses, BelongToAnEndpointOnlyBelowIt) {

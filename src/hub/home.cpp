@@ -45,8 +45,24 @@ bool valid_name(std::string_view name) {
   });
 }
 
+std::string shown_address(std::string_view url) {
+  std::string text(url.substr(0, url.find_first_of("?#")));
+  const std::size_t host = text.find("://");
+  if (host != std::string::npos) {
+    const std::size_t end = text.find('/', host + 3);
+    const std::size_t at = text.rfind('@', end == std::string::npos ? end : end - 1);
+    if (at != std::string::npos && at > host) text.erase(host + 3, at - host - 2);
+  }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
 std::string shown(std::string_view typed) {
   constexpr std::size_t kMaxShown = 200;
+  std::string address;
+  if (typed.find("://") != std::string_view::npos) typed = address = shown_address(typed);
   std::size_t n_shown = std::min(typed.size(), kMaxShown);
   // Not in the middle of a UTF-8 character.
   while (n_shown > 0 && n_shown < typed.size() && (typed[n_shown] & 0xC0) == 0x80) --n_shown;

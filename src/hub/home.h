@@ -27,7 +27,11 @@ namespace fs = std::filesystem;
 bool valid_name(std::string_view name);
 /// "ORG/REPO" -> "ORG--REPO"; kInvalidArgument unless both parts are valid names.
 Result<std::string> name_of_repo(std::string_view repo);
-/// What the caller typed, for a message: quoted, control bytes replaced, cut at 200 bytes.
+/// An address for messages and records: without user, password, query and fragment, which may hold
+/// secrets; control bytes are replaced.
+std::string shown_address(std::string_view url);
+/// What the caller typed, for a message: quoted, control bytes replaced, cut at 200 bytes; an
+/// address as shown_address() shows it.
 std::string shown(std::string_view typed);
 
 struct Home {

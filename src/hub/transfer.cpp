@@ -331,20 +331,6 @@ std::string kept_etag(const FetchRequest& request) {
   return etag && etag->starts_with('"') ? *etag : std::string();
 }
 
-std::string shown_address(const std::string& url) {
-  std::string text = url.substr(0, url.find_first_of("?#"));
-  const std::size_t host = text.find("://");
-  if (host != std::string::npos) {
-    const std::size_t end = text.find('/', host + 3);
-    const std::size_t at = text.rfind('@', end == std::string::npos ? end : end - 1);
-    if (at != std::string::npos && at > host) text.erase(host + 3, at - host - 2);
-  }
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  return text;
-}
-
 Result<TransferResult> run_transfer(const FetchRequest& request, const HubOptions& options,
                                     const PullCallbacks& callbacks) {
   // libcurl wants this once per process, before its first use; it is never undone, since others in

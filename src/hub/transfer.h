@@ -45,8 +45,4 @@ std::string kept_etag(const FetchRequest& request);
 Result<TransferResult> run_transfer(const FetchRequest& request, const HubOptions& options,
                                     const PullCallbacks& callbacks);
 
-/// An address for messages and records: without user, password, query and fragment, which may hold
-/// secrets; control bytes are replaced.
-std::string shown_address(const std::string& url);
-
 }  // namespace munia::hub
