@@ -450,7 +450,7 @@ def test_a_refused_token_is_told_without_showing_it(puller, hub):
 
 
 @pytest.mark.parametrize("scheme", ["https", "ftp", "HTTPS"])
-@pytest.mark.parametrize("tail", ["model.bin", "m.gguf/", "default.gguf", "a b.gguf"])
+@pytest.mark.parametrize("tail", ["model.bin", "m.gguf/", "a b.gguf"])
 def test_an_address_that_is_refused_shows_no_secret(puller, scheme, tail):
     url = f"{scheme}://user:pa55w0rd@127.0.0.1:1/{tail}?signature=s3cret#s3cret"
     errors = [puller.run("pull", url).err, puller.run("pull", "--name", "x", url).err,
@@ -558,6 +558,26 @@ def test_a_bundle_of_a_repository_has_its_name_here(puller, hub):
     written = json.loads(result.out)
     assert (written["name"], written["path"]) == ("o--m", "o--m.tar")
     assert elsewhere(puller).pull(str(puller.munia.home / "o--m.tar"))["name"] == "o--m"
+
+
+@pytest.mark.parametrize("odd", ["my model.gguf", "模型 (1).gguf", "._x.gguf"])
+def test_a_file_with_an_odd_name_goes_into_a_bundle_and_out_again(puller, odd):
+    path = puller.munia.home / odd
+    path.write_bytes(LLAMA_GGUF.read_bytes())
+    assert Path(puller.pull("--name", "x", str(path))["path"]).name == "x.gguf"
+    tar = puller.munia.home / "x.tar"
+    assert puller.run("bundle", "x", "-o", str(tar)).returncode == 0
+    other = elsewhere(puller)
+    assert Path(other.pull(str(tar))["path"]).read_bytes() == path.read_bytes()
+    other.answers("x")
+
+
+def test_no_model_is_named_default(puller, bundle):
+    assert "give another name" in puller.run("pull", str(LLAMA_GGUF), "--name", "default").err
+    renamed = rewritten(bundle, lambda n, d: [(n.replace("qwen3-0.6b", "default"),
+                                               d.replace(b'"qwen3-0.6b"', b'"default"'))])
+    error = elsewhere(puller).pull_fails(2, str(renamed))
+    assert "no model can be named" in error
 
 
 def rewritten(bundle, change):

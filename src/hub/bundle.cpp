@@ -225,6 +225,7 @@ Result<Record> read_first(BundleReader& reader) {
   if (!record || record->model.name != first.name.substr(0, slash) || record->files.empty()) {
     return reader.not_a_bundle("its record is damaged");
   }
+  MUNIA_RETURN_IF_ERROR(check_model_name(record->model.name));
   std::uint64_t total = 0;
   for (const RecordFile& file : record->files) {
     if (!valid_name(file.name) || file.name == kRecordName || file.sha256.size() != 64 ||
@@ -307,6 +308,16 @@ Result<std::uint64_t> write_bundle(const std::string& name, const std::string& o
                                               shown(record.model.name) +
                                               " and renamed by hand; give its directory the old "
                                               "name, then bundle it"};
+  }
+  // What pull_bundle() would refuse is not written.
+  MUNIA_RETURN_IF_ERROR(check_model_name(model.name));
+  for (const RecordFile& file : record.files) {
+    if (valid_name(file.name)) continue;
+    return Error{ErrorCode::kInvalidData,
+                 "a bundle cannot hold the file " + shown(file.name) + " of model " + model.name +
+                     ": a file's name may have letters, digits, \".\", \"_\" and \"-\", at most "
+                     "120; type munia rm " +
+                     model.name + ", then pull it again"};
   }
   const fs::path path = output;
   std::error_code error;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/utf8.h"
 #include "hub/common.h"
 
 namespace munia::hub {
@@ -45,6 +46,19 @@ bool valid_name(std::string_view name) {
   });
 }
 
+Status check_model_name(std::string_view name) {
+  if (name == "default") {
+    return Error{ErrorCode::kInvalidArgument,
+                 "no model can be named \"default\": munia keeps there which model is the default; "
+                 "give another name (munia pull --name NAME PATH)"};
+  }
+  if (valid_name(name)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               shown(name) +
+                   " cannot be a model's name: use 1 to 120 letters, digits, \".\", \"_\" and "
+                   "\"-\", not beginning with \".\" or \"-\" (munia pull --name NAME PATH)"};
+}
+
 std::string shown_address(std::string_view url) {
   std::string text(url.substr(0, url.find_first_of("?#")));
   const std::size_t host = text.find("://");
@@ -56,7 +70,7 @@ std::string shown_address(std::string_view url) {
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   }
-  return text;
+  return replace_invalid_utf8(text);  // records are JSON
 }
 
 std::string shown(std::string_view typed) {

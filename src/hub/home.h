@@ -25,6 +25,9 @@ namespace fs = std::filesystem;
 
 /// [A-Za-z0-9._-]+, at most 120 bytes, not beginning with '.' or '-'.
 bool valid_name(std::string_view name);
+/// kInvalidArgument for what a model in the home cannot be called: no valid name, or "default",
+/// whose place in the home is taken.
+Status check_model_name(std::string_view name);
 /// "ORG/REPO" -> "ORG--REPO"; kInvalidArgument unless both parts are valid names.
 Result<std::string> name_of_repo(std::string_view repo);
 /// An address for messages and records: without user, password, query and fragment, which may hold

@@ -141,6 +141,70 @@ TEST_F(HubTest, LocalDirectoryFollowsLinksAndLeavesTheRest) {
             ErrorCode::kInvalidData);
 }
 
+TEST_F(HubTest, LocalFilesGetNamesThatABundleCanHold) {
+  write(dir_.path() / "my model.gguf", "GGUF");
+  write(dir_.path() / "模型.munia", "MUNIA");
+  InstalledModel model =
+      pull_local((dir_.path() / "my model.gguf").string(), "x", options_).value_or_throw();
+  EXPECT_EQ(model.path, options_.home + "/x/x.gguf");
+  const std::string longest(120, 'n');
+  model = pull_local((dir_.path() / "模型.munia").string(), longest, options_).value_or_throw();
+  EXPECT_EQ(model.path, options_.home + "/" + longest + "/model.munia");
+  EXPECT_NE(pull((dir_.path() / "模型.munia").string(), options_).error().message.find("--name"),
+            std::string::npos);
+  // A directory as macOS and people leave it.
+  const fs::path src = dir_.path() / "src dir";
+  write(src / "config.json", "{}");
+  write(src / "model.safetensors", "weights");
+  for (const char* odd : {"._config.json", "._model.safetensors", "my notes.txt", "说明.txt"}) {
+    write(src / odd, "odd");
+  }
+  std::string notes;
+  PullCallbacks callbacks;
+  callbacks.on_note = [&](const std::string& text) { notes += text + "\n"; };
+  model = pull_local(src.string(), "dir", options_, callbacks).value_or_throw();
+  EXPECT_EQ(model.size_bytes, 9U);
+  EXPECT_NE(notes.find("\"my notes.txt\" is left out"), std::string::npos) << notes;
+  EXPECT_NE(notes.find("说明.txt"), std::string::npos) << notes;
+  EXPECT_EQ(notes.find("._"), std::string::npos) << notes;
+  for (const char* name : {"x", longest.c_str(), "dir"}) {
+    const std::string tar = (dir_.path() / "包 裹.tar").string();
+    ASSERT_TRUE(write_bundle(name, tar, true, options_));
+    HubOptions other;
+    other.home = (dir_.path() / "other").string();
+    EXPECT_EQ(pull(tar, other).value_or_throw().name, name);
+  }
+  // A shard's name is in the index, so it cannot be another.
+  write(src / "model 2.safetensors", "weights");
+  const auto refused = pull_local(src.string(), "two", options_);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(refused.error().message.find("\"model 2.safetensors\""), std::string::npos);
+}
+
+TEST_F(HubTest, ABundleThatCouldNotBePulledIsNotWritten) {
+  // As earlier versions took it.
+  const fs::path file = add("m").path;
+  fs::rename(file, file.parent_path() / "my m.gguf");
+  const fs::path record = file.parent_path() / "munia-model.json";
+  std::string text = *read_file(record.string(), 10000);
+  text.replace(text.find("\"m.gguf\""), 8, "\"my m.gguf\"");
+  write(record, text);
+  ASSERT_TRUE(find_model("m", options_));
+  const fs::path tar = dir_.path() / "m.tar";
+  const auto refused = write_bundle("m", tar.string(), false, options_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kInvalidData);
+  EXPECT_NE(refused.error().message.find("\"my m.gguf\""), std::string::npos);
+  EXPECT_FALSE(fs::exists(tar));
+}
+
+TEST_F(HubTest, APathThatIsNotUtf8DoesNotSpoilTheRecord) {
+  const fs::path file = dir_.path() / "\xff.gguf";
+  write(file, "GGUF");
+  ASSERT_TRUE(pull_local(file.string(), "x", options_));
+  EXPECT_TRUE(find_model("x", options_));
+}
+
 TEST_F(HubTest, LocalCopyOfACatalogueModelKeepsItsLicence) {
   const InstalledModel model = add("qwen1.5-0.5b-chat");
   EXPECT_EQ(model.licence, "tongyi-qianwen-research");
@@ -168,6 +232,34 @@ TEST_F(HubTest, ListAndRemove) {
   EXPECT_EQ(remove_model("notes", options_).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(remove_model("../src", options_).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(fs::exists(fs::path(options_.home) / "notes" / "readme.txt"));
+}
+
+TEST_F(HubTest, NoModelIsNamedDefault) {
+  write(dir_.path() / "default.gguf", "GGUF");
+  const std::string file = (dir_.path() / "default.gguf").string();
+  for (const auto& refused : {pull_local(file, "default", options_), pull(file, options_),
+                              pull("http://127.0.0.1:1/default.gguf", options_)}) {
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(refused.error().message.find("no model can be named"), std::string::npos);
+  }
+  // Nothing is in the way of a default.
+  add(std::string(kDefaultModel));
+  options_.offline = true;
+  EXPECT_EQ(pull_default(options_).value_or_throw().name, kDefaultModel);
+  EXPECT_EQ(find_default(options_).value_or_throw().name, kDefaultModel);
+}
+
+TEST_F(HubTest, AModelNamedDefaultOfAnEarlierVersionCanBeRemoved) {
+  add(std::string(kDefaultModel));
+  add("old");
+  fs::rename(fs::path(options_.home) / "old", fs::path(options_.home) / "default");
+  options_.offline = true;
+  const auto refused = pull_default(options_);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("munia rm default"), std::string::npos);
+  EXPECT_TRUE(remove_model("default", options_));
+  EXPECT_TRUE(pull_default(options_));
 }
 
 TEST_F(HubTest, ADamagedRecordIsSaidAndCanBeRemoved) {

@@ -2,10 +2,12 @@
 // can.
 #include "hub/local.h"
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "hub/common.h"
 #include "hub/home.h"
 #include "hub/hub.h"
@@ -28,22 +30,71 @@ bool is_weights(const fs::path& file) {
          file.extension() == ".munia";
 }
 
-// The files to take, and whether weights are among them.
-Result<std::vector<fs::path>> local_files(const fs::path& path) {
+struct LocalFile {
+  fs::path path;
+  std::string name;  // in the home; a valid name
+};
+
+constexpr char kNameRule[] =
+    "a model's files have names of letters, digits, \".\", \"_\" and \"-\", at most 120";
+
+// The weights of a model that is one file: their name means nothing to a loader, so an odd one is
+// replaced by the model's.
+LocalFile lone_weights(const fs::path& path, const std::string& name) {
+  const std::string own = path.filename().string();
+  if (valid_name(own)) return {path, own};
+  const std::string plain = name + path.extension().string();
+  return {path, valid_name(plain) ? plain : "model" + path.extension().string()};
+}
+
+// The model's files in a directory. Hidden ones (macOS writes ._NAME beside NAME) are nobody's.
+Result<std::vector<LocalFile>> files_in(const fs::path& dir, const std::string& name,
+                                        const PullCallbacks& callbacks) {
   std::error_code error;
-  std::vector<fs::path> files;
-  bool has_weights = false;
-  if (fs::is_directory(path, error)) {
-    for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-      const fs::path file = it->path();
-      if (!it->is_regular_file(error) || !is_model_file(file)) continue;
-      if (file.filename() == "munia-model.json") continue;
-      has_weights = has_weights || is_weights(file);
-      files.push_back(file);
+  std::vector<LocalFile> files;
+  std::vector<fs::path> weights;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const fs::path file = it->path();
+    const std::string own = file.filename().string();
+    if (!it->is_regular_file(error) || !is_model_file(file)) continue;
+    if (own.starts_with('.') || own == kRecordName) continue;
+    if (is_weights(file)) {
+      weights.push_back(file);
+    } else if (valid_name(own)) {
+      files.push_back({file, own});
+    } else if (callbacks.on_note) {
+      callbacks.on_note(shown(own) + " is left out: " + kNameRule);
     }
+  }
+  if (error) {
+    return Error{ErrorCode::kIo, "cannot read " + dir.string() + ": " + error.message()};
+  }
+  if (weights.size() == 1 && weights[0].extension() != ".safetensors") {
+    files.push_back(lone_weights(weights[0], name));
+    return files;
+  }
+  for (const fs::path& file : weights) {
+    const std::string own = file.filename().string();
+    if (!valid_name(own)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   shown(own) + " cannot be taken: " + kNameRule + "; rename it"};
+    }
+    files.push_back({file, own});
+  }
+  return files;
+}
+
+// The files to take; weights are among them.
+Result<std::vector<LocalFile>> local_files(const fs::path& path, const std::string& name,
+                                           const PullCallbacks& callbacks) {
+  std::error_code error;
+  std::vector<LocalFile> files;
+  if (fs::is_directory(path, error)) {
+    MUNIA_ASSIGN_OR_RETURN(files, files_in(path, name, callbacks));
   } else if (fs::is_regular_file(path, error)) {
-    has_weights = path.extension() == ".gguf" || path.extension() == ".munia";
-    files.push_back(path);
+    if (path.extension() == ".gguf" || path.extension() == ".munia") {
+      files.push_back(lone_weights(path, name));
+    }
   } else {
     // As people write a repository who leave out the hub.
     const std::string hint = name_of_repo(path.string()) && !is_weights(path)
@@ -52,9 +103,8 @@ Result<std::vector<fs::path>> local_files(const fs::path& path) {
                                  : "";
     return Error{ErrorCode::kNotFound, shown(path.string()) + " does not exist" + hint};
   }
-  if (error) {
-    return Error{ErrorCode::kIo, "cannot read " + path.string() + ": " + error.message()};
-  }
+  const bool has_weights = std::any_of(files.begin(), files.end(),
+                                       [](const LocalFile& file) { return is_weights(file.path); });
   if (!has_weights) {
     return Error{ErrorCode::kInvalidData,
                  path.string() +
@@ -65,10 +115,11 @@ Result<std::vector<fs::path>> local_files(const fs::path& path) {
 }
 
 // A hard link where the file system can, else a copy. Symbolic links are followed.
-Status take_file(const fs::path& file, const fs::path& dir) {
+Status take_file(const LocalFile& taken, const fs::path& dir) {
+  const fs::path& file = taken.path;
   std::error_code error;
   const fs::path real = fs::canonical(file, error);
-  const fs::path target = dir / file.filename();
+  const fs::path target = dir / taken.name;
   fs::create_hard_link(real, target, error);
   if (!error) return {};
   MUNIA_RETURN_IF_ERROR(
@@ -100,13 +151,8 @@ std::string name_of_path(const std::string& path) {
 
 Result<InstalledModel> pull_local(const std::string& path, const std::string& name,
                                   const HubOptions& options, const PullCallbacks& callbacks) {
-  if (!valid_name(name)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 shown(name) +
-                     " cannot be a model's name: use 1 to 120 letters, digits, \".\", "
-                     "\"_\" and \"-\", not beginning with \".\" or \"-\""};
-  }
-  MUNIA_ASSIGN_OR_RETURN(const std::vector<fs::path> files, local_files(path));
+  MUNIA_RETURN_IF_ERROR(check_model_name(name));
+  MUNIA_ASSIGN_OR_RETURN(const std::vector<LocalFile> files, local_files(path, name, callbacks));
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
   MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
   MUNIA_ASSIGN_OR_RETURN(const NameLock lock, NameLock::acquire(home, name, callbacks));
@@ -118,9 +164,9 @@ Result<InstalledModel> pull_local(const std::string& path, const std::string& na
   const fs::path ready = home.partial_dir(name) / "local" / "ready";
   fs::remove_all(ready, error);
   MUNIA_RETURN_IF_ERROR(make_dirs(ready));
-  for (const fs::path& file : files) {
+  for (const LocalFile& file : files) {
     MUNIA_RETURN_IF_ERROR(check_cancelled(callbacks));
-    if (callbacks.on_progress) callbacks.on_progress({file.filename().string(), 0, 0});
+    if (callbacks.on_progress) callbacks.on_progress({file.name, 0, 0});
     MUNIA_RETURN_IF_ERROR(take_file(file, ready));
   }
   InstalledModel model;
@@ -131,7 +177,7 @@ Result<InstalledModel> pull_local(const std::string& path, const std::string& na
     model.commercial_use = entry->commercial_use;
   }
   model.name = name;
-  model.source = "local: " + fs::absolute(path, error).string();
+  model.source = "local: " + replace_invalid_utf8(fs::absolute(path, error).string());
   model.origin = "local files";
   return install(home, ready, std::move(model));
 }

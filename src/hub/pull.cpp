@@ -62,6 +62,7 @@ Result<Wanted> wanted_address(const std::string& url) {
                      " is not the address of a model munia can take: it must end in a "
                      "plain file name with .gguf or .munia"};
   }
+  MUNIA_RETURN_IF_ERROR(check_model_name(stem));
   Wanted wanted;
   wanted.model.name = stem;
   wanted.model.origin = "address given by the user";
@@ -229,6 +230,17 @@ Result<std::optional<InstalledModel>> installed(const Home& home, const Wanted& 
   return found.error();
 }
 
+// Earlier versions let a model be called so.
+Status check_default_file(const Home& home) {
+  std::error_code error;
+  if (!fs::is_directory(home.default_file(), error)) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      home.default_file().string() +
+          " is a directory, where munia keeps which model is the default; move it away, or "
+          "if it is a model, type: munia rm default"};
+}
+
 // The name in HOME/default when that model is here.
 std::optional<InstalledModel> settled_default(const Home& home) {
   auto text = read_file(home.default_file().string(), 256);
@@ -279,6 +291,7 @@ Result<InstalledModel> pull_default(const HubOptions& options, const PullCallbac
   MUNIA_ASSIGN_OR_RETURN(const Home home, Home::open(options));
   if (auto settled = settled_default(home)) return *std::move(settled);
   MUNIA_RETURN_IF_ERROR(check_options(options));
+  MUNIA_RETURN_IF_ERROR(check_default_file(home));
   MUNIA_RETURN_IF_ERROR(make_dirs(home.root));
   std::string reasons = options.offline ? "offline mode forbids fetching" : "";
   for (const CatalogueEntry& entry : catalogue()) {
