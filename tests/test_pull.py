@@ -248,6 +248,38 @@ def test_a_file_that_changed_between_two_pulls_is_begun_again(puller, hub):
     assert "if-range" in hub.requests[-1][1]
 
 
+@pytest.mark.parametrize("size", [1000, len(LLAMA_GGUF.read_bytes())], ids=["part", "same length"])
+def test_ranges_without_etag_do_not_join_two_files(puller, hub, size):
+    other = bytes(range(256)) * 4000
+    hub.files["/m.gguf"] = other
+    hub.fault("/m.gguf", lambda handler, body: handler.answer(body, upto=size))
+    puller.pull_fails(3, hub.url + "/m.gguf")
+    hub.heal()
+    part = puller.home / ".partial/m/address/work/m.gguf.part"
+    assert part.read_bytes() == other[:size]
+    hub.files["/m.gguf"] = LLAMA_GGUF.read_bytes()
+    hub.fault("/m.gguf", fs.ranges_without_etag)
+    assert Path(puller.pull(hub.url + "/m.gguf")["path"]).read_bytes() == LLAMA_GGUF.read_bytes()
+    puller.answers("m")
+
+
+def test_the_part_of_another_address_is_not_continued(puller, hub):
+    """The tags are equal, as those of servers are that count or that hash a file's time."""
+    tag = {"ETag": '"1"'}
+
+    def tagged(handler, body):
+        begin = int(handler.headers.get("Range", "bytes=0-")[6:-1])
+        more = {"Content_Range": f"bytes {begin}-{len(body) - 1}/{len(body)}"} if begin else {}
+        handler.start(206 if begin else 200, len(body) - begin, **tag, **more)
+        handler.wfile.write(body[begin:1000] if "old" in handler.path else body[begin:])
+
+    hub.files["/old/m.gguf"] = bytes(range(256)) * 400
+    hub.files["/new/m.gguf"] = LLAMA_GGUF.read_bytes()
+    hub.fault("/m.gguf", tagged)
+    puller.pull_fails(3, hub.url + "/old/m.gguf")
+    assert Path(puller.pull(hub.url + "/new/m.gguf")["path"]).read_bytes() == LLAMA_GGUF.read_bytes()
+
+
 def test_another_commit_is_not_mixed_with_the_first(puller, hub):
     hub.add_hf("o/m", files_of(SHARDED))
     hub.fault("00002-of", fs.code(500))

@@ -47,9 +47,9 @@ class FaultTest : public testing::Test {
     return text ? *text : "(no file)";
   }
   // As a killed pull leaves it.
-  void write_part(const std::string& bytes, const std::string& etag) {
-    std::ofstream(dir_.path() / "f.part", std::ios::binary) << bytes;
-    if (!etag.empty()) std::ofstream(dir_.path() / "f.part.etag") << etag;
+  void write_part(const FetchRequest& wanted, const std::string& bytes, const std::string& etag) {
+    std::ofstream(wanted.part_path, std::ios::binary) << bytes;
+    if (!etag.empty()) std::ofstream(etag_path(wanted)) << etag_text(wanted, etag);
   }
 
   TempDir dir_;
@@ -149,7 +149,7 @@ TEST_F(FaultTest, AFileThatChangedIsBegunAgain) {
                 : reply(200, body_, "ETag: \"new\"\r\n");
   });
   for (const std::size_t n_old : {old.size() / 3, old.size()}) {
-    write_part(old.substr(0, n_old), "\"old\"");
+    write_part(request(server), old.substr(0, n_old), "\"old\"");
     EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
     EXPECT_EQ(fetched(), body_) << n_old;
   }
@@ -159,9 +159,71 @@ TEST_F(FaultTest, AServerThatContinuesAnotherFileIsNoticed) {
   // It ignores If-Range and continues with the new file's bytes.
   TestServer server(
       [&](const TestRequest& r) { return ranged_reply(r, body_, "ETag: \"new\"\r\n"); });
-  write_part(std::string(1000, 'o'), "\"old\"");
+  write_part(request(server), std::string(1000, 'o'), "\"old\"");
   EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
   EXPECT_EQ(fetched(), body_);
+}
+
+TEST_F(FaultTest, ARangeWithoutAnEtagIsNotJoined) {
+  // It ignores If-Range and says nothing of the file that it continues, or of whose end it speaks.
+  TestServer server([&](const TestRequest& r) { return ranged_reply(r, body_); });
+  for (const std::size_t n_old : {std::size_t{1000}, body_.size()}) {
+    write_part(request(server), std::string(n_old, 'o'), "\"old\"");
+    EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
+    EXPECT_EQ(fetched(), body_) << n_old;
+  }
+  // With a hash the whole is checked: what came is not thrown away.
+  const std::size_t n_before = server.requests().size();
+  FetchRequest wanted = request(server);
+  wanted.sha256 = sha256_of(body_);
+  write_part(wanted, body_.substr(0, 1000), "\"old\"");
+  EXPECT_EQ(fetch(wanted).state, FetchState::kDone);
+  EXPECT_EQ(fetched(), body_);
+  EXPECT_EQ(server.requests().size(), n_before + 1);
+}
+
+TEST_F(FaultTest, AnEtagOfAnotherAddressSaysNothing) {
+  // Counters as tags: two files of one server may have the same.
+  TestServer server(
+      [&](const TestRequest& r) { return ranged_reply(r, body_, "ETag: \"1\"\r\n"); });
+  FetchRequest other = request(server);
+  other.url = server.url() + "/other/f";
+  for (const std::size_t n_old : {std::size_t{1000}, body_.size()}) {
+    write_part(other, std::string(n_old, 'o'), "\"1\"");
+    EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
+    EXPECT_EQ(fetched(), body_) << n_old;
+  }
+  // As earlier versions wrote it: of no known address.
+  write_part(other, std::string(1000, 'o'), "");
+  std::ofstream(etag_path(other)) << "\"1\"";
+  EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
+  EXPECT_EQ(fetched(), body_);
+}
+
+TEST_F(FaultTest, AFileBegunAnewWithoutAnEtagHasNoneKept) {
+  // The second file comes without a tag and breaks off; the third has the first's again.
+  int n_requests = 0;
+  const std::string second(body_.size(), 's');
+  TestServer server([&](const TestRequest& r) {
+    if (++n_requests == 1) return reply(200, second).substr(0, 100000);
+    return ranged_reply(r, body_, "ETag: \"1\"\r\n");
+  });
+  write_part(request(server), body_.substr(0, 1000), "\"1\"");
+  EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
+  EXPECT_EQ(fetched(), body_);
+}
+
+TEST_F(FaultTest, TheKeptEtagHoldsNoSecretOfItsAddress) {
+  TestServer server([&](const TestRequest& r) {
+    return ranged_reply(r, body_, "ETag: \"1\"\r\n").substr(0, 100000);
+  });
+  FetchRequest wanted = request(server);
+  wanted.url += "?signature=s3cret";
+  callbacks_.cancelled = [&] { return !notes_.empty(); };
+  EXPECT_FALSE(fetch_file(wanted, options_, callbacks_));
+  EXPECT_EQ(kept_etag(wanted), "\"1\"");
+  const std::string text = *read_file(etag_path(wanted).string(), 1000);
+  EXPECT_EQ(text.find("s3cret"), std::string::npos) << text;
 }
 
 TEST_F(FaultTest, ARangeFromAnotherPlaceIsNotTaken) {
@@ -169,7 +231,7 @@ TEST_F(FaultTest, ARangeFromAnotherPlaceIsNotTaken) {
     if (r.range_begin() == 0) return reply(200, body_, "ETag: \"v\"\r\n");
     return reply(206, body_.substr(10), "ETag: \"v\"\r\nContent-Range: bytes 10-299999/300000\r\n");
   });
-  write_part(body_.substr(0, 1000), "\"v\"");
+  write_part(request(server), body_.substr(0, 1000), "\"v\"");
   EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
   EXPECT_EQ(fetched(), body_);
 }
@@ -177,14 +239,14 @@ TEST_F(FaultTest, ARangeFromAnotherPlaceIsNotTaken) {
 TEST_F(FaultTest, A416AtAWholePartNeedsNoSecondDownload) {
   TestServer server(
       [&](const TestRequest& r) { return ranged_reply(r, body_, "ETag: \"v\"\r\n"); });
-  write_part(body_, "\"v\"");
+  write_part(request(server), body_, "\"v\"");
   EXPECT_EQ(fetch(request(server)).state, FetchState::kDone);
   EXPECT_EQ(fetched(), body_);
   EXPECT_EQ(server.requests().size(), 1U);
   // Whole in length but wrong in bytes: begun again.
   FetchRequest wanted = request(server);
   wanted.sha256 = sha256_of(body_);
-  write_part(std::string(body_.size(), 'w'), "");
+  write_part(wanted, std::string(body_.size(), 'w'), "");
   EXPECT_EQ(fetch(wanted).state, FetchState::kDone);
   EXPECT_EQ(fetched(), body_);
 }
@@ -194,7 +256,7 @@ TEST_F(FaultTest, WrongBytesAtTheKnownLengthAreBegunAgain) {
   FetchRequest wanted = request(server);
   wanted.sha256 = sha256_of(body_);
   wanted.size_bytes = body_.size();
-  write_part(std::string(body_.size(), 'w'), "");
+  write_part(wanted, std::string(body_.size(), 'w'), "");
   EXPECT_EQ(fetch(wanted).state, FetchState::kDone);
   EXPECT_EQ(fetched(), body_);
 }
@@ -230,7 +292,7 @@ TEST_F(FaultTest, ALoginPageIsNoFileAndSpoilsNothing) {
       [](const TestRequest&) { return reply(200, "\n<!DOCTYPE HTML><title>Sign in</title>"); });
   FetchRequest wanted = request(server);
   wanted.sha256 = sha256_of(body_);
-  write_part(body_.substr(0, 1000), "");
+  write_part(wanted, body_.substr(0, 1000), "");
   const FetchReply page = fetch(wanted);
   EXPECT_EQ(page.state, FetchState::kWrongBytes);
   EXPECT_NE(page.reason.find("web page"), std::string::npos) << page.reason;

@@ -88,7 +88,7 @@ Result<FetchReply> finish(const FetchRequest& request, const TransferResult& tra
 Result<Step> step_of_416(const FetchRequest& request, TransferResult transfer,
                          const PullCallbacks& callbacks) {
   const bool comparable =
-      !request.sha256.empty() || !transfer.linked_sha256.empty() || !kept_etag(request).empty();
+      !request.sha256.empty() || !transfer.linked_sha256.empty() || transfer.etag_repeated;
   if (comparable && transfer.range_total == transfer.resumed_bytes) {
     transfer.length_is_sure = true;
     MUNIA_ASSIGN_OR_RETURN(const FetchReply reply, finish(request, transfer, callbacks));

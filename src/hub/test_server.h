@@ -43,7 +43,8 @@ inline std::string ranged_reply(const TestRequest& request, const std::string& b
   const std::size_t begin = request.range_begin();
   if (begin == 0) return reply(200, body, headers);
   if (begin >= body.size()) {
-    return reply(416, "", "Content-Range: bytes */" + std::to_string(body.size()) + "\r\n");
+    return reply(416, "",
+                 "Content-Range: bytes */" + std::to_string(body.size()) + "\r\n" + headers);
   }
   return reply(206, body.substr(begin),
                "Content-Range: bytes " + std::to_string(begin) + "-" +

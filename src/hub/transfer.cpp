@@ -11,10 +11,13 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/mapped_file.h"
+#include "base/sha256.h"
 #include "hub/common.h"
 
 namespace munia::hub {
@@ -63,6 +66,10 @@ bool is_web_page(std::string_view head) {
   return false;
 }
 
+bool etag_repeated(const Transfer& transfer) {
+  return !transfer.asked_etag.empty() && transfer.etag == transfer.asked_etag;
+}
+
 // A server may begin anew (200) although it was asked to continue: then so does the part.
 bool place_body(Transfer& transfer) {
   TransferResult& result = transfer.result;
@@ -71,9 +78,14 @@ bool place_body(Transfer& transfer) {
     if (transfer.range_begin != result.resumed_bytes) {
       return refuse(transfer, TransferEnd::kChanged, "it sends another range than asked for");
     }
-    if (!transfer.asked_etag.empty() && !transfer.etag.empty() &&
-        transfer.etag != transfer.asked_etag) {
+    if (etag_repeated(transfer)) return true;
+    if (!transfer.asked_etag.empty() && !transfer.etag.empty()) {
       return refuse(transfer, TransferEnd::kChanged, "its file has changed");
+    }
+    // Without a hash nothing else tells that both pieces are of one file: a server may ignore
+    // If-Range. RFC 9110 (15.3.7) wants the ETag in a 206.
+    if (transfer.request->sha256.empty() && result.linked_sha256.empty()) {
+      return refuse(transfer, TransferEnd::kChanged, "it does not say that its file is the same");
     }
     return true;
   }
@@ -124,7 +136,10 @@ bool begin_body(Transfer& transfer, std::string_view head) {
                                    "downloading " + request.shown_name);
   // Now, not at the end: a killed pull can then be continued.
   if (status && !transfer.etag.empty()) {
-    status = write_file_atomically(etag_path(request), transfer.etag);
+    status = write_file_atomically(etag_path(request), etag_text(request, transfer.etag));
+  } else if (status && result.resumed_bytes == 0) {
+    std::error_code ignored;
+    fs::remove(etag_path(request), ignored);  // of what stood here before
   }
   if (!status) transfer.error = status.error();
   return status.ok();
@@ -302,6 +317,7 @@ void read_end(Transfer& transfer, CURLcode code) {
   TransferResult& result = transfer.result;
   curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &result.code);
   result.range_total = transfer.range_total;
+  result.etag_repeated = etag_repeated(transfer);
   if (code == CURLE_OK) return;
   result.reason = curl_easy_strerror(code);
   for (const CURLcode hopeless :
@@ -325,10 +341,16 @@ void read_end(Transfer& transfer, CURLcode code) {
 
 fs::path etag_path(const FetchRequest& request) { return request.part_path.string() + ".etag"; }
 
+std::string etag_text(const FetchRequest& request, const std::string& etag) {
+  return etag + "\n" + sha256_hex(std::as_bytes(std::span(request.url))) + "\n";
+}
+
 std::string kept_etag(const FetchRequest& request) {
-  auto etag = read_file(etag_path(request).string(), kMaxEtagBytes);
+  const auto text = read_file(etag_path(request).string(), kMaxEtagBytes + 100);
   // A weak tag ("W/…") does not promise equal bytes, so it may not be used with ranges.
-  return etag && etag->starts_with('"') ? *etag : std::string();
+  if (!text || !text->starts_with('"')) return {};
+  std::string etag = text->substr(0, text->find('\n'));
+  return *text == etag_text(request, etag) ? etag : std::string();
 }
 
 Result<TransferResult> run_transfer(const FetchRequest& request, const HubOptions& options,

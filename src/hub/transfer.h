@@ -32,12 +32,17 @@ struct TransferResult {
   std::uint64_t range_total = 0;     // N of "Content-Range: bytes */N" in a 416
   long retry_after_s = -1;           // what Retry-After asks for; -1: nothing
   std::string linked_sha256;         // X-Linked-ETag of any reply of the chain
+  bool etag_repeated = false;        // the last reply names the very ETag that If-Range asked for
   bool length_is_sure = false;       // by a length, a hash, or the framing of the body
 };
 
 /// The ETag of a part is kept beside it, so that a later process can ask whether it still holds.
 fs::path etag_path(const FetchRequest& request);
-/// A strong ETag kept for the part; empty when there is none to rely on.
+/// What stands in that file: the ETag, and in the second line the SHA-256 of the address that gave
+/// it (not the address itself, which may hold secrets).
+std::string etag_text(const FetchRequest& request, const std::string& etag);
+/// A strong ETag kept for the part; empty when there is none to rely on, or it is of another
+/// address.
 std::string kept_etag(const FetchRequest& request);
 
 /// GETs request.url and appends to request.part_path; from its end on when it is not empty (with
