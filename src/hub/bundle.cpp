@@ -4,6 +4,8 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -143,6 +145,57 @@ Status write_members(int fd, const fs::path& output, const fs::path& dir, const 
   MUNIA_RETURN_IF_ERROR(writer.end());
   if (fsync(fd) != 0 && errno != EINVAL) return file_error("write", output, errno);
   return {};
+}
+
+fs::path dir_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+Status check_output(const fs::path& path, bool replace) {
+  std::error_code error;
+  if (path.extension() != ".tar" || path.stem().empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "the name of a bundle must end in .tar, unlike " + shown(path.string())};
+  }
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && (!fs::is_regular_file(status) || !replace)) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        shown(path.string()) + (fs::is_regular_file(status) ? " exists; --force replaces it"
+                                                            : " exists and is not a regular file")};
+  }
+  if (!fs::is_directory(dir_of(path), error)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "there is no directory " + shown(dir_of(path).string())};
+  }
+  return {};
+}
+
+// Opens the file that a bundle grows in, locked. Its name is always the same, so that what a killed
+// process left is written over; its content is left as it is.
+Result<int> open_locked(const fs::path& part) {
+  for (;;) {
+    const int fd = ::open(part.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0) return file_error("write", part, errno);
+    // A file system without locks is no reason to write nothing.
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      close(fd);
+      return Error{ErrorCode::kUnavailable,
+                   "another process is writing " + shown(part.string()) + "; wait for its end"};
+    }
+    struct stat opened {};
+    struct stat named {};
+    if (fstat(fd, &opened) != 0 || !S_ISREG(opened.st_mode)) {
+      close(fd);
+      return Error{ErrorCode::kInvalidArgument, shown(part.string()) + " is not a regular file"};
+    }
+    // Between the two calls its owner may have renamed or removed it: then the lock is of no use.
+    if (stat(part.c_str(), &named) == 0 && named.st_ino == opened.st_ino &&
+        named.st_dev == opened.st_dev) {
+      return fd;
+    }
+    close(fd);
+  }
 }
 
 // One bundle being read, member by member.
@@ -320,33 +373,21 @@ Result<std::uint64_t> write_bundle(const std::string& name, const std::string& o
                      model.name + ", then pull it again"};
   }
   const fs::path path = output;
+  MUNIA_RETURN_IF_ERROR(check_output(path, replace));
+  const fs::path part = path.string() + ".part";
+  MUNIA_ASSIGN_OR_RETURN(const int fd, open_locked(part));
+  const FdCloser out(fd);  // releases the lock last of all
+  const auto write = [&]() -> Status {
+    MUNIA_RETURN_IF_ERROR(check_output(path, replace));  // whoever held the lock may have made it
+    if (ftruncate(fd, 0) != 0) return file_error("write", part, errno);
+    const std::uint64_t n_bytes =
+        bytes_of(record.files) + kMemberOverheadBytes * (record.files.size() + 2);
+    MUNIA_RETURN_IF_ERROR(check_free_space(dir_of(path), n_bytes, "writing " + path.string()));
+    MUNIA_RETURN_IF_ERROR(write_members(fd, path, home.model_dir(model.name), record, callbacks));
+    return rename_durably(part, path);
+  };
+  const Status written = write();
   std::error_code error;
-  if (path.extension() != ".tar" || path.stem().empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "the name of a bundle must end in .tar, unlike " + shown(output)};
-  }
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && (!fs::is_regular_file(status) || !replace)) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        shown(output) + (fs::is_regular_file(status) ? " exists; --force replaces it"
-                                                     : " exists and is not a regular file")};
-  }
-  const fs::path dir = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(dir, error)) {
-    return Error{ErrorCode::kInvalidArgument, "there is no directory " + shown(dir.string())};
-  }
-  const std::uint64_t n_bytes =
-      bytes_of(record.files) + kMemberOverheadBytes * (record.files.size() + 2);
-  MUNIA_RETURN_IF_ERROR(check_free_space(dir, n_bytes, "writing " + path.string()));
-  const fs::path part = path.string() + ".part-" + std::to_string(getpid());
-  Status written;
-  {
-    const FdCloser out{::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (out.fd < 0) return file_error("write", part, errno);
-    written = write_members(out.fd, path, home.model_dir(model.name), record, callbacks);
-  }
-  if (written) written = rename_durably(part, path);
   if (!written) {
     fs::remove(part, error);
     return written.error();

@@ -140,6 +140,10 @@ Result<Delivery> deliver_address(const std::string& url, const std::string& file
                                  const Home& home, const std::string& name,
                                  const HubOptions& options, const PullCallbacks& callbacks) {
   MUNIA_ASSIGN_OR_RETURN(const SourceDirs dirs, SourceDirs::make(home, name, "address"));
+  // Whole files of an earlier pull that was killed: perhaps of another address, so none is taken.
+  std::error_code error;
+  fs::remove_all(dirs.ready, error);
+  MUNIA_RETURN_IF_ERROR(make_dirs(dirs.ready));
   FetchRequest request;
   request.url = url;
   request.part_path = dirs.work / (file_name + ".part");

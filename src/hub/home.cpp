@@ -153,7 +153,7 @@ Status rename_durably(const fs::path& from, const fs::path& to) {
 }
 
 Status write_file_atomically(const fs::path& path, std::string_view text) {
-  const fs::path temporary = path.string() + ".new-" + std::to_string(getpid());
+  const fs::path temporary = path.string() + ".new";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return io_error("write", temporary, errno);
   Status status = write_all(fd, text, temporary);

@@ -53,7 +53,9 @@ Status make_dirs(const fs::path& dir);
 /// what the room is for.
 Status check_free_space(const fs::path& dir, std::uint64_t bytes, const std::string& what);
 
-/// Writes `text` so that after a crash either the old or the new content stands there.
+/// Writes `text` so that after a crash either the old or the new content stands there, and perhaps
+/// PATH.new, which the next call writes over. The caller holds a lock: two must not write one path
+/// at once.
 Status write_file_atomically(const fs::path& path, std::string_view text);
 /// Renames and makes the rename durable.
 Status rename_durably(const fs::path& from, const fs::path& to);

@@ -105,10 +105,11 @@ Result<InstalledModel> pull_local(const std::string& path, const std::string& na
 
 /// Writes the model `name` of the home as one file, `output` (a tar: first its record with licence,
 /// origin and hashes, then its files), for a machine without network. Every file is hashed on the
-/// way and compared with the record. The file appears by one rename; `replace` allows it to exist.
-/// Returns its size. Errors: kNotFound, kInvalidData when a file of the model is damaged,
-/// kInvalidArgument when `output` cannot be used, kLimit when the disk has no room, kIo,
-/// kCancelled.
+/// way and compared with the record. The file grows as OUTPUT.part, locked, and appears by one
+/// rename; `replace` allows it to exist. Returns its size. Errors: kNotFound, kInvalidData when a
+/// file of the model is damaged or a bundle cannot hold its name, kInvalidArgument when `output`
+/// cannot be used, kUnavailable while another process writes it, kLimit when the disk has no room,
+/// kIo, kCancelled.
 Result<std::uint64_t> write_bundle(const std::string& name, const std::string& output, bool replace,
                                    const HubOptions& options, const PullCallbacks& callbacks = {});
 /// Takes a bundle into the home under the name that it carries, each file checked by the hash in

@@ -1,13 +1,17 @@
 // What needs no network: the catalogue, names, resolve, local pulls, list and rm.
 #include "hub/hub.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <set>
 
 #include "base/mapped_file.h"
 #include "hub/home.h"
+#include "hub/record.h"
 #include "hub/test_server.h"
 
 namespace munia::hub {
@@ -196,6 +200,42 @@ TEST_F(HubTest, ABundleThatCouldNotBePulledIsNotWritten) {
   EXPECT_EQ(refused.error().code, ErrorCode::kInvalidData);
   EXPECT_NE(refused.error().message.find("\"my m.gguf\""), std::string::npos);
   EXPECT_FALSE(fs::exists(tar));
+}
+
+TEST_F(HubTest, AKilledBundleLeavesNothingInTheWay) {
+  add("m");
+  const fs::path tar = dir_.path() / "m.tar";
+  const fs::path part = dir_.path() / "m.tar.part";
+  write(part, std::string(100000, 'x'));  // longer than the bundle
+  const int other = open(part.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  EXPECT_EQ(write_bundle("m", tar.string(), false, options_).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(fs::file_size(part), 100000U);  // not this process's to touch
+  close(other);
+  const auto size = write_bundle("m", tar.string(), false, options_);
+  ASSERT_TRUE(size) << size.error().message;
+  EXPECT_LT(*size, 100000U);
+  EXPECT_FALSE(fs::exists(part));
+  HubOptions there;
+  there.home = (dir_.path() / "there").string();
+  EXPECT_TRUE(pull(tar.string(), there));
+}
+
+TEST_F(HubTest, ARecordThatWasBeingWrittenIsNoFileOfTheModel) {
+  const fs::path ready = fs::path(options_.home) / ".partial/m/address/ready";
+  write(ready / "m.gguf", "GGUF");
+  for (const char* left : {"munia-model.json", "munia-model.json.new", "munia-model.json.new-77"}) {
+    write(ready / left, "{");
+  }
+  InstalledModel model;
+  model.name = "m";
+  model = install(Home{options_.home}, ready, model).value_or_throw();
+  EXPECT_EQ(model.size_bytes, 4U);
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fs::path(options_.home) / "m")) {
+    names.insert(entry.path().filename().string());
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"m.gguf", "munia-model.json"}));
 }
 
 TEST_F(HubTest, APathThatIsNotUtf8DoesNotSpoilTheRecord) {

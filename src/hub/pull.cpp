@@ -254,7 +254,11 @@ std::optional<InstalledModel> settled_default(const Home& home) {
 
 Result<InstalledModel> settle(const Home& home, InstalledModel model,
                               const PullCallbacks& callbacks) {
-  MUNIA_RETURN_IF_ERROR(write_file_atomically(home.default_file(), model.name + "\n"));
+  {
+    // No model has this name, so the lock is free for the file.
+    MUNIA_ASSIGN_OR_RETURN(const NameLock lock, NameLock::acquire(home, "default", callbacks));
+    MUNIA_RETURN_IF_ERROR(write_file_atomically(home.default_file(), model.name + "\n"));
+  }
   if (model.name != kDefaultModel) {
     note(callbacks,
          "no hub delivered " + std::string(kDefaultModel) + "; " + model.name + " takes its place");

