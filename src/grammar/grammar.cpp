@@ -29,12 +29,23 @@ NodeId Builder::add_node(RuleId rule) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+bool Builder::add_link() {
+  full_ = full_ || ++n_links_ > kMaxLinks;
+  return !full_;
+}
+
 void Builder::edge(NodeId from, std::uint8_t low, std::uint8_t high, NodeId to) {
-  if (!full_) nodes_[from].edges.push_back({low, high, to});
+  if (!add_link()) return;
+  std::vector<Edge>& edges = nodes_[from].edges;
+  const Edge edge{low, high, to};
+  if (edges.empty() || !(edges.back() == edge)) edges.push_back(edge);
 }
 
 void Builder::jump(NodeId from, NodeId to, Jump::Test test) {
-  if (!full_) nodes_[from].jumps.push_back({to, test});
+  if (!add_link()) return;
+  std::vector<Jump>& jumps = nodes_[from].jumps;
+  const Jump jump{to, test};
+  if (jumps.empty() || !(jumps.back() == jump)) jumps.push_back(jump);
 }
 
 void Builder::call(NodeId from, RuleId rule, NodeId to) {
@@ -84,16 +95,18 @@ void Builder::one_of(NodeId from, std::vector<std::string> texts, NodeId to) {
 }
 
 // The least nesting that completes a node, by relaxing backwards from the ends: heights only fall
-// and are small, so this ends soon.
+// and are small, and a change costs each user the same, so this ends soon.
 void Builder::find_heights() {
-  std::vector<std::vector<NodeId>> users(nodes_.size());  // nodes whose height hangs on this one
+  // Nodes whose height hangs on this one: by an edge or a jump, and by a call.
+  std::vector<std::vector<NodeId>> users(nodes_.size());
+  std::vector<std::vector<NodeId>> callers(nodes_.size());
   for (NodeId id = 0; id < nodes_.size(); ++id) {
     const Node& node = nodes_[id];
     for (const Edge& edge : node.edges) users[edge.target].push_back(id);
     for (const Jump& jump : node.jumps) users[jump.target].push_back(id);
     if (node.calls) {
-      users[node.back].push_back(id);
-      users[rules_[node.callee].start].push_back(id);
+      callers[node.back].push_back(id);
+      callers[rules_[node.callee].start].push_back(id);
     }
   }
   std::vector<NodeId> changed;
@@ -102,23 +115,19 @@ void Builder::find_heights() {
     nodes_[rule.end].height = 0;
     changed.push_back(rule.end);
   }
+  const auto lower = [&](NodeId id, int height) {
+    if (height >= nodes_[id].height || height > kMaxNesting) return;
+    nodes_[id].height = static_cast<std::uint8_t>(height);
+    changed.push_back(id);
+  };
   while (!changed.empty()) {
     const NodeId target = changed.back();
     changed.pop_back();
-    for (const NodeId id : users[target]) {
-      Node& node = nodes_[id];
-      std::uint8_t height = node.height;
-      for (const Edge& edge : node.edges) height = std::min(height, nodes_[edge.target].height);
-      for (const Jump& jump : node.jumps) height = std::min(height, nodes_[jump.target].height);
-      if (node.calls) {
-        const Rule& callee = rules_[node.callee];
-        const int inside = nodes_[callee.start].height + (callee.nests ? 1 : 0);
-        const int way = std::max(inside, static_cast<int>(nodes_[node.back].height));
-        if (way < height && way <= kMaxNesting) height = static_cast<std::uint8_t>(way);
-      }
-      if (height == node.height) continue;
-      node.height = height;
-      changed.push_back(id);
+    for (const NodeId id : users[target]) lower(id, nodes_[target].height);
+    for (const NodeId id : callers[target]) {
+      const Rule& callee = rules_[nodes_[id].callee];
+      const int inside = nodes_[callee.start].height + (callee.nests ? 1 : 0);
+      lower(id, std::max(inside, static_cast<int>(nodes_[nodes_[id].back].height)));
     }
   }
 }
@@ -150,8 +159,11 @@ void Builder::find_classes(Grammar& grammar) const {
 
 Result<GrammarPtr> Builder::finish() && {
   if (full_) {
-    return Error{ErrorCode::kLimit, "it needs more than " + std::to_string(kMaxNodes) +
-                                        " states; make it smaller, or its repetitions shorter"};
+    const std::string what = n_links_ > kMaxLinks
+                                 ? std::to_string(kMaxLinks) + " steps between states"
+                                 : std::to_string(kMaxNodes) + " states";
+    return Error{ErrorCode::kLimit,
+                 "it needs more than " + what + "; make it smaller, or its repetitions shorter"};
   }
   find_heights();
   if (nodes_[rules_.front().start].height == kNever) {

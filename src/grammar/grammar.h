@@ -22,12 +22,15 @@ inline constexpr std::uint32_t kNoLimit = UINT32_MAX;
 
 /// Nodes of one grammar; what is larger is refused.
 inline constexpr std::size_t kMaxNodes = std::size_t{1} << 16;
+/// Edges and jumps of one grammar, those asked for twice included.
+inline constexpr std::size_t kMaxLinks = 8 * kMaxNodes;
 /// How deep nesting rules (JSON objects and arrays) may run inside each other.
 inline constexpr std::uint8_t kMaxNesting = 32;
 
 struct Edge {
   std::uint8_t low, high;  // the bytes that it reads
   NodeId target;
+  bool operator==(const Edge&) const = default;
 };
 
 /// Goes on without reading.
@@ -39,6 +42,7 @@ struct Jump {
   };
   NodeId target;
   Test test;
+  bool operator==(const Jump&) const = default;
 };
 
 struct Node {
@@ -105,17 +109,20 @@ class Builder {
   /// True when there is no room for more: parts may stop early, finish() will refuse.
   bool is_full() const { return full_; }
 
-  /// Leaves out what cannot end, and seals. kLimit above kMaxNodes; kInvalidArgument when no text
-  /// at all fits.
+  /// Leaves out what cannot end, and seals. kLimit above kMaxNodes or kMaxLinks; kInvalidArgument
+  /// when no text at all fits.
   Result<GrammarPtr> finish() &&;
 
  private:
+  /// Counts an edge or a jump; false where there is no room for it.
+  bool add_link();
   void find_heights();
   void drop_dead_ends();
   void find_classes(Grammar& grammar) const;
 
   std::vector<Node> nodes_;
   std::vector<Rule> rules_;
+  std::size_t n_links_ = 0;
   bool full_ = false;
 };
 

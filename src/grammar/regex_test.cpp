@@ -147,5 +147,15 @@ TEST(CodePoints, AreReadAsUtf8) {
   }
 }
 
+// Alternatives of nothing take no states, but each is work.
+TEST(Regex, NothingWrittenVeryOftenIsRefused) {
+  const auto grammar = regex_grammar("(?:" + std::string(4080, '|') + "){10000}");
+  ASSERT_FALSE(grammar);
+  EXPECT_EQ(grammar.error().code, ErrorCode::kLimit);
+  EXPECT_NE(grammar.error().message.find("524288 steps between states"), std::string::npos)
+      << grammar.error().message;
+  EXPECT_TRUE(reads(regex_grammar("(?:||||a|){100}").value_or_throw(), "aaa"));
+}
+
 }  // namespace
 }  // namespace munia::grammar
