@@ -14,9 +14,14 @@ namespace {
 constexpr std::size_t kMaxEntries = 256;
 // Tokens that are few: their logits alone are computed.
 constexpr std::int64_t kFew = 64;
-// Places of the grammar that may be visited for one mask. A schema's string needs some ten thousand
-// once; this many take about a tenth of a second.
+// Work of the grammar's matcher for one mask. A schema's string needs some ten thousand once; this
+// much takes about a tenth of a second.
 constexpr std::uint64_t kMaxWork = 1'000'000;
+// The same for one reply: so much, and a share for each token.
+constexpr std::uint64_t kMaxTotalWork = 20'000'000;
+constexpr std::uint64_t kWorkPerToken = 50'000;
+// What a reply that has not begun may hold, masks aside: many may wait.
+constexpr std::size_t kMaxWaitingBytes = std::size_t{512} << 10;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 std::size_t common_prefix(std::string_view a, std::string_view b) {
@@ -128,48 +133,87 @@ TokenMask TokenIndex::allowed(grammar::Matcher& matcher, grammar::Matcher::State
 }
 
 Constraint::Constraint(std::shared_ptr<const TokenIndex> index, grammar::GrammarPtr grammar)
-    : index_(std::move(index)), matcher_(std::move(grammar)), state_(matcher_.start()) {}
+    : index_(std::move(index)), matcher_(std::move(grammar)), work_allowed_(kMaxTotalWork) {
+  begin_work();
+  state_ = matcher_.start();
+  end_work();
+}
+
+void Constraint::begin_work() {
+  granted_ = std::min(kMaxWork, work_allowed_ - work_);
+  matcher_.allow_work(granted_);
+}
+
+void Constraint::end_work() {
+  work_ += granted_ - matcher_.work_left();
+  if (matcher_.is_exhausted()) failure_ = Failure::kWork;
+}
 
 const Constraint::Entry& Constraint::entry() {
   if (entry_ != nullptr) return *entry_;
+  begin_work();
   // Half of the memory is for what one mask may need beside what is kept.
-  const bool is_full = matcher_.size_bytes() > grammar::Matcher::kMaxBytes / 2;
+  const bool is_full = has_state() && matcher_.size_bytes() > grammar::Matcher::kMaxBytes / 2;
   if (is_full || entries_.size() >= kMaxEntries) entries_.clear();
   if (is_full) state_ = matcher_.keep_only(state_);
-  const grammar::Matcher::State key = matcher_.alike(state_, index_->max_bytes());
-  auto found = entries_.find(key);
-  if (found == entries_.end()) {
-    matcher_.allow_work(kMaxWork);
-    TokenMask mask = index_->allowed(matcher_, key);
-    failed_ = failed_ || matcher_.is_exhausted();
-    const std::int64_t n = mask.count();
-    std::vector<std::int32_t> few = n <= kFew ? mask.ids() : std::vector<std::int32_t>();
-    found = entries_.emplace(key, Entry{std::move(mask), n, std::move(few)}).first;
+  const grammar::Matcher::State key =
+      has_state() ? matcher_.alike(state_, index_->max_bytes()) : grammar::Matcher::kNone;
+  std::shared_ptr<const Entry>& found = entries_[key];
+  if (found == nullptr) found = std::make_shared<const Entry>(new_entry(key));
+  end_work();
+  entry_ = found;
+  if (entry_->n_allowed == 0 && failure_ == Failure::kNone && !can_end()) {
+    failure_ = Failure::kNoToken;
   }
-  entry_ = &found->second;
   return *entry_;
 }
 
+Constraint::Entry Constraint::new_entry(grammar::Matcher::State key) {
+  TokenMask mask(index_->vocab_size());
+  if (key != grammar::Matcher::kNone) mask = index_->allowed(matcher_, key);
+  const std::int64_t n = mask.count();
+  std::vector<std::int32_t> few = n <= kFew ? mask.ids() : std::vector<std::int32_t>();
+  return {std::move(mask), n, std::move(few)};
+}
+
+void Constraint::shrink() {
+  if (!has_state() || matcher_.size_bytes() <= kMaxWaitingBytes) return;
+  entries_.clear();  // their keys are states; entry_ stays
+  state_ = matcher_.keep_only(state_);
+}
+
 void Constraint::accept(std::int32_t id) {
-  matcher_.allow_work(kMaxWork);
+  if (!status()) return;
+  work_allowed_ += kWorkPerToken;
+  begin_work();
   entry_ = nullptr;
   for (const char c : index_->bytes(id)) {
     const grammar::Matcher::State next = matcher_.next(state_, static_cast<std::uint8_t>(c));
-    if (matcher_.is_exhausted()) {
-      failed_ = true;
-      return;
+    if (next == grammar::Matcher::kNone) {
+      // Not by allowed() either, where the matcher is not exhausted.
+      if (!matcher_.is_exhausted()) failure_ = Failure::kNoToken;
+      break;
     }
-    MUNIA_CHECK(next != grammar::Matcher::kNone);
     state_ = next;
   }
+  end_work();
 }
 
 Status Constraint::status() const {
-  if (!failed_) return {};
-  return Error{ErrorCode::kLimit,
-               "the schema or regular expression is too ambiguous: what may follow here takes more "
-               "work than is allowed for one token; make its repetitions shorter or its "
-               "alternatives easier to tell apart"};
+  switch (failure_) {
+    case Failure::kNone:
+      break;
+    case Failure::kWork:
+      return Error{ErrorCode::kUnsupported,
+                   "the schema or regular expression is too ambiguous: what may follow here takes "
+                   "more work or memory than is allowed for one token or for the reply; make its "
+                   "repetitions shorter or its alternatives easier to tell apart"};
+    case Failure::kNoToken:
+      return Error{ErrorCode::kUnsupported,
+                   "the reply cannot go on as its schema, regular expression or choices want: no "
+                   "token of this model has the byte that must follow"};
+  }
+  return {};
 }
 
 }  // namespace munia::decode

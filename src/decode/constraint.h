@@ -66,6 +66,7 @@ class TokenIndex {
 /// The state of one reply. Not thread-safe.
 class Constraint {
  public:
+  /// A copy goes its own way, with what is known so far.
   Constraint(std::shared_ptr<const TokenIndex> index, grammar::GrammarPtr grammar);
 
   /// The tokens that may come next.
@@ -73,13 +74,18 @@ class Constraint {
   /// The ids of allowed() where they are few enough to be worth a list; empty otherwise.
   std::span<const std::int32_t> few_allowed() { return entry().few; }
   /// True when the reply may end here; nothing but the end may come when must_end().
-  bool can_end() const { return matcher_.accepts(state_); }
+  bool can_end() const { return has_state() && matcher_.accepts(state_); }
   bool must_end() { return entry().n_allowed == 0; }
+  /// Lets go of what a reply would only need again later, where it is much: for one that waits.
+  void shrink();
   /// Goes on by the bytes of `id`, which must be allowed.
   void accept(std::int32_t id);
-  /// kLimit when a step of the grammar took too much work or memory: it is too ambiguous. Then
-  /// allowed() lacks tokens.
+  /// kUnsupported when a step of the grammar, or all together, took too much work or memory: then
+  /// allowed() lacks tokens. Also once allowed() has shown that the text must go on, but no token
+  /// has the byte that must follow.
   Status status() const;
+  /// Work done so far, as Matcher counts it.
+  std::uint64_t work() const { return work_; }
 
  private:
   struct Entry {
@@ -87,14 +93,22 @@ class Constraint {
     std::int64_t n_allowed;
     std::vector<std::int32_t> few;
   };
+  enum class Failure : std::uint8_t { kNone, kWork, kNoToken };
   const Entry& entry();
+  Entry new_entry(grammar::Matcher::State key);
+  bool has_state() const { return state_ != grammar::Matcher::kNone; }
+  void begin_work();
+  void end_work();
 
   std::shared_ptr<const TokenIndex> index_;
   grammar::Matcher matcher_;
-  grammar::Matcher::State state_;
-  bool failed_ = false;
-  const Entry* entry_ = nullptr;  // of state_, once it was asked for
-  std::unordered_map<grammar::Matcher::State, Entry> entries_;
+  grammar::Matcher::State state_ = grammar::Matcher::kNone;  // kNone: it failed at once
+  Failure failure_ = Failure::kNone;
+  std::uint64_t work_ = 0;
+  std::uint64_t work_allowed_;          // in all, so far
+  std::uint64_t granted_ = 0;           // by begin_work()
+  std::shared_ptr<const Entry> entry_;  // of state_, once it was asked for
+  std::unordered_map<grammar::Matcher::State, std::shared_ptr<const Entry>> entries_;
 };
 
 }  // namespace munia::decode

@@ -121,6 +121,8 @@ TEST(Constraint, MustEndWhereTheVocabularyLacksTheByte) {
   constraint.accept(0);
   EXPECT_TRUE(constraint.must_end());
   EXPECT_FALSE(constraint.can_end());
+  ASSERT_FALSE(constraint.status().ok());
+  EXPECT_NE(constraint.status().error().message.find("no token of this model"), std::string::npos);
 }
 
 TEST(Constraint, ListsFewTokens) {
@@ -155,7 +157,76 @@ TEST(Constraint, TellsWhatIsTooMuchWork) {
     ambiguous.accept(ids.back());
   }
   ASSERT_FALSE(ambiguous.status().ok());
-  EXPECT_EQ(ambiguous.status().error().code, ErrorCode::kLimit);
+  EXPECT_EQ(ambiguous.status().error().code, ErrorCode::kUnsupported);
+}
+
+// A grammar whose beginning alone has 2^60 ways: each rule calls the next in two ways.
+grammar::GrammarPtr endless_beginning() {
+  grammar::Builder builder;
+  std::vector<grammar::RuleId> rules;
+  for (int i = 0; i <= 60; ++i) rules.push_back(builder.add_rule());
+  for (std::size_t i = 0; i < 60; ++i) {
+    const grammar::Rule rule = builder.rule(rules[i]);
+    for (int way = 0; way < 2; ++way) {
+      const grammar::NodeId back = builder.node_beside(rule.start);
+      builder.call(rule.start, rules[i + 1], back);
+      builder.edge(back, 'x', 'x', rule.end);
+    }
+  }
+  const grammar::Rule last = builder.rule(rules.back());
+  builder.edge(last.start, 'a', 'a', last.end);
+  return std::move(builder).finish().value_or_throw();
+}
+
+TEST(Constraint, FailsAtOnceWhereTheBeginningIsTooMuch) {
+  const auto index = std::make_shared<TokenIndex>(std::vector<std::string>{"a", "x", ""});
+  Constraint constraint(index, endless_beginning());
+  EXPECT_LE(constraint.work(), 1'000'000U);
+  ASSERT_FALSE(constraint.status());
+  EXPECT_EQ(constraint.status().error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(constraint.allowed().count(), 0);
+  EXPECT_FALSE(constraint.can_end());
+  EXPECT_TRUE(constraint.must_end());
+  constraint.accept(0);
+  constraint.shrink();
+  EXPECT_FALSE(constraint.status());
+}
+
+// Each token may take much work, but not each of very many.
+TEST(Constraint, AReplyHasItsWorkToo) {
+  grammar::Builder builder;
+  const grammar::Rule rule = builder.rule(builder.add_rule(false, 0, 1'000'000));
+  const grammar::NodeId loop = builder.node_beside(rule.start);
+  const grammar::NodeId ways[] = {builder.node_beside(loop), builder.node_beside(loop)};
+  builder.jump(rule.start, loop);
+  for (int i = 0; i < 50'000; ++i) {
+    for (const grammar::NodeId way : ways) builder.edge(loop, 'a', 'a', way);
+  }
+  // The count makes each state a new one.
+  for (const grammar::NodeId way : ways) builder.jump(way, loop, grammar::Jump::Test::kCountUp);
+  builder.jump(loop, rule.end);
+  const auto index = std::make_shared<TokenIndex>(std::vector<std::string>{"a", "b"});
+  Constraint constraint(index, std::move(builder).finish().value_or_throw());
+  int n = 0;
+  for (; n < 2000 && constraint.status(); ++n) {
+    ASSERT_TRUE(constraint.allowed().has(0));
+    constraint.accept(0);
+  }
+  ASSERT_FALSE(constraint.status());
+  EXPECT_GT(n, 300);
+  EXPECT_LT(n, 500);
+  EXPECT_LE(constraint.work(), 20'000'000U + 50'000U * static_cast<std::uint64_t>(n));
+}
+
+TEST(Constraint, ACopyGoesItsOwnWay) {
+  const auto index = std::make_shared<TokenIndex>(nasty_vocabulary());
+  Constraint constraint(index, grammar::choice_grammar({"abc", "abd"}).value_or_throw());
+  (void)constraint.allowed();
+  constraint.shrink();
+  Constraint copy(constraint);
+  copy.accept(copy.allowed().ids().front());
+  EXPECT_EQ(constraint.allowed().count(), 4);
+  EXPECT_EQ(copy.few_allowed().size(), 1U);
 }
 
 }  // namespace

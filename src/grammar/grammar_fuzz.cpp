@@ -24,6 +24,7 @@ void walk(const GrammarPtr& grammar, std::uint64_t seed, bool is_json) {
   Matcher matcher(grammar);
   matcher.allow_work(200'000);
   Matcher::State state = matcher.start();
+  if (state == Matcher::kNone) return;
   std::string text;
   for (int step = 0; step < 300; ++step) {
     std::vector<std::pair<std::uint8_t, Matcher::State>> next;

@@ -13,6 +13,7 @@ namespace munia::grammar {
 inline bool reads(const GrammarPtr& grammar, std::string_view text, bool whole = true) {
   Matcher matcher(grammar);
   Matcher::State state = matcher.start();
+  if (state == Matcher::kNone) return false;
   for (const char c : text) {
     state = matcher.next(state, static_cast<std::uint8_t>(c));
     if (state == Matcher::kNone) return false;

@@ -29,8 +29,7 @@ Matcher::Matcher(GrammarPtr grammar)
 Matcher::State Matcher::start() {
   begin_closure();
   visit({grammar_->rule(grammar_->root()).start, 0, 0});
-  close();
-  return add_state(ends_);
+  return close() ? add_state(ends_) : kNone;
 }
 
 Matcher::State Matcher::find_next(State state, std::uint8_t byte) {
@@ -38,20 +37,26 @@ Matcher::State Matcher::find_next(State state, std::uint8_t byte) {
   const StateInfo info = states_[state];
   for (std::uint32_t i = 0; i < info.n_places; ++i) {
     const Place place = places_[info.first_place + i];
-    for (const Edge& edge : grammar_->node(place.node).edges) {
+    const Node& node = grammar_->node(place.node);
+    if (!spend(1 + node.edges.size())) return kNone;
+    for (const Edge& edge : node.edges) {
       if (byte >= edge.low && byte <= edge.high) visit({edge.target, place.count, place.frame});
     }
   }
-  close();
-  const std::uint64_t work = info.n_places + found_.size();
-  if (work > work_left_ || size_bytes() > kMaxBytes) {
-    exhausted_ = true;
-    return kNone;
-  }
-  work_left_ -= work;
+  if (!close()) return kNone;
   const State next = readers_.empty() && !ends_ ? kNone : add_state(ends_);
   steps_[state * n_classes_ + grammar_->class_of(byte)] = next;
   return next;
+}
+
+bool Matcher::spend(std::uint64_t work) {
+  if (work > work_left_) {
+    exhausted_ = true;
+    work_left_ = 0;
+    return false;
+  }
+  work_left_ -= work;
+  return true;
 }
 
 void Matcher::begin_closure() {
@@ -82,12 +87,16 @@ void Matcher::visit(Place place) {
   seen_[slot] = static_cast<std::uint32_t>(found_.size());
 }
 
-// Follows jumps, calls and returns from the places found so far.
-void Matcher::close() {
+// Follows jumps, calls and returns from the places found so far. False when that is too much: a
+// place can be reached through very many frames.
+bool Matcher::close() {
+  constexpr std::size_t kBetweenChecks = 256;  // of the memory: a frame or place takes 100 bytes
   for (std::size_t i = 0; i < found_.size(); ++i) {
+    if (i % kBetweenChecks == 0 && size_bytes() > kMaxBytes) exhausted_ = true;
     const Place place = found_[i];
     const Node& node = grammar_->node(place.node);
     const Rule& rule = grammar_->rule(node.rule);
+    if (exhausted_ || !spend(1 + node.jumps.size())) return false;
     if (!node.edges.empty()) readers_.push_back(place);
     for (const Jump& jump : node.jumps) {
       std::uint32_t count = place.count;
@@ -102,10 +111,14 @@ void Matcher::close() {
     if (node.calls) {
       const Rule& callee = grammar_->rule(node.callee);
       const std::uint32_t nesting = frames_[place.frame].nesting + (callee.nests ? 1 : 0);
+      // What comes behind the call is the caller's end: its own frame will do.
+      const bool is_last = node.back == rule.end && !callee.nests;
       // Behind the call the caller's own nesting counts again.
       if (frames_[place.frame].nesting + grammar_->node(node.back).height <= kMaxNesting &&
           nesting + grammar_->node(callee.start).height <= kMaxNesting) {
-        visit({callee.start, 0, add_frame({place.frame, node.back, place.count, nesting})});
+        const std::uint32_t frame =
+            is_last ? place.frame : add_frame({place.frame, node.back, place.count, nesting});
+        visit({callee.start, 0, frame});
       }
     }
     if (place.node == rule.end) {
@@ -117,6 +130,7 @@ void Matcher::close() {
       }
     }
   }
+  return true;
 }
 
 // The state of readers_ and `accepts`.
@@ -160,7 +174,7 @@ std::uint32_t Matcher::alike_count(const Rule& rule, std::uint32_t count,
 }
 
 std::uint32_t Matcher::alike_frame(std::uint32_t frame, std::uint32_t n_bytes) {
-  if (frame == 0) return 0;
+  if (frame == 0 || !spend(1)) return 0;
   Frame copy = frames_[frame];
   copy.parent = alike_frame(copy.parent, n_bytes);
   const Rule& waiting = grammar_->rule(grammar_->node(copy.back).rule);
@@ -178,6 +192,7 @@ Matcher::State Matcher::alike(State state, std::uint32_t n_bytes) {
     const Place before = place;
     place.count = alike_count(rule, place.count, n_bytes);
     place.frame = alike_frame(place.frame, n_bytes);
+    if (exhausted_ || !spend(1)) return kNone;
     same = same && place == before;
     readers_.push_back(place);
   }
@@ -199,10 +214,15 @@ Matcher::State Matcher::keep_only(State state) {
   states_ = {};
   steps_ = {};
   places_ = {};
+  found_ = {};
+  seen_ = {};
+  readers_ = {};
   std::vector<std::uint32_t> chain;
+  std::uint64_t work = places.size();
   for (Place& place : places) {
     chain.clear();
     for (std::uint32_t at = place.frame; at != 0; at = old_frames[at].parent) chain.push_back(at);
+    work += chain.size();
     std::uint32_t parent = 0;
     for (auto at = chain.rbegin(); at != chain.rend(); ++at) {
       Frame frame = old_frames[*at];
@@ -211,6 +231,7 @@ Matcher::State Matcher::keep_only(State state) {
     }
     place.frame = parent;
   }
+  work_left_ -= std::min(work, work_left_);  // done anyway, but not for nothing
   begin_closure();
   readers_ = std::move(places);
   return add_state(info.accepts);
@@ -218,9 +239,10 @@ Matcher::State Matcher::keep_only(State state) {
 
 std::size_t Matcher::size_bytes() const {
   constexpr std::size_t kPerEntry = 64;  // of a hash table, about
-  return steps_.size() * sizeof(State) + places_.size() * sizeof(Place) +
-         states_.size() * (sizeof(StateInfo) + kPerEntry) +
-         frames_.size() * (sizeof(Frame) + kPerEntry);
+  return steps_.capacity() * sizeof(State) + states_.capacity() * sizeof(StateInfo) +
+         frames_.capacity() * sizeof(Frame) + seen_.capacity() * sizeof(std::uint32_t) +
+         (places_.capacity() + found_.capacity() + readers_.capacity()) * sizeof(Place) +
+         (numbers_.size() + frame_numbers_.size()) * kPerEntry;
 }
 
 }  // namespace munia::grammar

@@ -18,6 +18,7 @@ class Matcher {
 
   explicit Matcher(GrammarPtr grammar);
 
+  /// The state before the first byte; kNone when is_exhausted().
   State start();
   /// The state behind one more byte; kNone when the text cannot go on so, or is_exhausted().
   State next(State state, std::uint8_t byte) {
@@ -26,22 +27,25 @@ class Matcher {
   }
   bool accepts(State state) const { return states_[state].accepts; }
   /// A state that reads the same next `n_bytes` bytes: counters that are far from their limits
-  /// count as one. The same for many states, so that what is known of it serves them all.
+  /// count as one. The same for many states, so that what is known of it serves them all. kNone
+  /// when is_exhausted().
   State alike(State state, std::uint32_t n_bytes);
 
   /// Forgets all states but this one; gives its new number.
   State keep_only(State state);
   std::size_t size_bytes() const;
 
-  /// How much may be computed until the next allow_work(): places visited by new steps.
-  void allow_work(std::uint64_t places) {
-    work_left_ = places;
+  /// How much may be computed until the next allow_work(): places, edges and jumps looked at by new
+  /// steps, and frames that alike() looks up.
+  void allow_work(std::uint64_t work) {
+    work_left_ = work;
     exhausted_ = false;
   }
+  std::uint64_t work_left() const { return work_left_; }
   /// True when a step was refused for want of work or memory, not because the text is wrong.
   bool is_exhausted() const { return exhausted_; }
 
-  static constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  static constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
 
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;
@@ -70,9 +74,11 @@ class Matcher {
   };
 
   State find_next(State state, std::uint8_t byte);
+  /// Takes off work; false, and is_exhausted(), where not so much is left.
+  bool spend(std::uint64_t work);
   void begin_closure();
   void visit(Place place);
-  void close();
+  bool close();
   State add_state(bool accepts);
   std::uint32_t add_frame(const Frame& frame);
   std::uint32_t alike_count(const Rule& rule, std::uint32_t count, std::uint32_t n_bytes) const;

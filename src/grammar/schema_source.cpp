@@ -57,6 +57,36 @@ const json::array* alternatives_of(const json::object& schema) {
   return nullptr;
 }
 
+// What comparing with it may take: its values, and pieces of its texts.
+std::size_t weight_of(const json::value& value) {
+  constexpr std::size_t kPiece = 64;
+  if (value.is_string()) return 1 + value.get_string().size() / kPiece;
+  std::size_t weight = 1;
+  if (value.is_array()) {
+    for (const json::value& item : value.get_array()) weight += weight_of(item);
+  } else if (value.is_object()) {
+    for (const auto& [key, item] : value.get_object()) {
+      weight += key.size() / kPiece + weight_of(item);
+    }
+  }
+  return weight;
+}
+
+// Items of the lists that say which values and kinds there are.
+std::size_t n_listed(const json::object& schema) {
+  std::size_t n = 0;
+  for (const char* key : {"enum", "type"}) {
+    const json::value* list = schema.if_contains(key);
+    if (list != nullptr && list->is_array()) n += list->get_array().size();
+  }
+  return n;
+}
+
+std::size_t n_required(const json::object& schema) {
+  const json::value* list = schema.if_contains("required");
+  return list != nullptr && list->is_array() ? list->get_array().size() : 0;
+}
+
 bool requires_property(const json::object& schema, json::string_view name) {
   const json::value* list = schema.if_contains("required");
   if (list == nullptr || !list->is_array()) return false;
@@ -123,7 +153,12 @@ const json::value* SchemaSource::find(std::string_view reference) const {
   return root_.find_pointer(json::string_view(pointer.data(), pointer.size()), error);
 }
 
-const json::value* SchemaSource::resolve(const json::value& schema) const {
+bool SchemaSource::spend(std::size_t work) {
+  work_left_ -= static_cast<std::int64_t>(work);
+  return work_left_ >= 0;
+}
+
+const json::value* SchemaSource::resolve(const json::value& schema) {
   const json::value* at = &schema;
   for (int step = 0; at != nullptr && step < kMaxSteps; ++step) {
     if (!at->is_object()) return at;
@@ -131,6 +166,7 @@ const json::value* SchemaSource::resolve(const json::value& schema) const {
     const json::value* reference = object.if_contains("$ref");
     const json::value* all = object.if_contains("allOf");
     if (reference != nullptr && reference->is_string()) {
+      if (!spend(reference->get_string().size() / 8)) return nullptr;
       at = find(view_of(reference->get_string()));
     } else if (all != nullptr && all->is_array() && all->get_array().size() == 1) {
       at = &all->get_array()[0];
@@ -142,7 +178,7 @@ const json::value* SchemaSource::resolve(const json::value& schema) const {
 }
 
 bool SchemaSource::exclude(const json::value& first, const json::value& second, int depth) {
-  if (--work_left_ < 0) return false;
+  if (!spend(1)) return false;
   const json::value* a = resolve(first);
   const json::value* b = resolve(second);
   if (depth == kMaxSteps || a == nullptr || b == nullptr || !a->is_object() || !b->is_object()) {
@@ -158,17 +194,20 @@ bool SchemaSource::exclude(const json::value& first, const json::value& second, 
   }
   const json::object& x = a->get_object();
   const json::object& y = b->get_object();
+  if (!spend(n_listed(x) + n_listed(y))) return false;
   const Kinds common = kinds_of(x) & kinds_of(y);
   if (common == 0) return true;
   const auto values = values_of(x);
   const auto others = values_of(y);
   if (values && others) {
-    work_left_ -= static_cast<std::int64_t>(values->size() * others->size());
-    if (work_left_ < 0) return false;
-    return std::none_of(values->begin(), values->end(), [&](const json::value* value) {
-      return std::any_of(others->begin(), others->end(),
-                         [&](const json::value* other) { return equal(*value, *other); });
-    });
+    for (const json::value* value : *values) {
+      if (!spend(weight_of(*value) * (1 + others->size()))) return false;
+      if (std::any_of(others->begin(), others->end(),
+                      [&](const json::value* other) { return equal(*value, *other); })) {
+        return false;
+      }
+    }
+    return true;
   }
   return common == kObject && exclude_by_property(x, y, depth);
 }
@@ -179,7 +218,9 @@ bool SchemaSource::exclude_by_property(const json::object& a, const json::object
   if (mine == nullptr || theirs == nullptr || !mine->is_object() || !theirs->is_object()) {
     return false;
   }
+  const std::size_t n_names = n_required(a) + n_required(b);
   for (const auto& [name, schema] : mine->get_object()) {
+    if (!spend(1 + n_names)) return false;
     const json::value* other = theirs->get_object().if_contains(name);
     if (other != nullptr && requires_property(a, name) && requires_property(b, name) &&
         exclude(schema, *other, depth + 1)) {

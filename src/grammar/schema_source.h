@@ -38,12 +38,14 @@ class SchemaSource {
 
  private:
   using Values = std::vector<const boost::json::value*>;
-  const boost::json::value* resolve(const boost::json::value& schema) const;
+  /// Takes off work for what a question reads; false when none is left.
+  bool spend(std::size_t work);
+  const boost::json::value* resolve(const boost::json::value& schema);
   bool exclude(const boost::json::value& a, const boost::json::value& b, int depth);
   bool exclude_by_property(const boost::json::object& a, const boost::json::object& b, int depth);
 
   const boost::json::value& root_;
-  std::int64_t work_left_ = 1'000'000;  // pairs compared
+  std::int64_t work_left_ = 1'000'000;  // values, names and parts of texts read
 };
 
 }  // namespace munia::grammar

@@ -347,5 +347,161 @@ TEST(Matcher, StopsWorkThatGrows) {
   EXPECT_TRUE(matcher.is_exhausted());
 }
 
+// Each level has two schemas that may be either of the next level's, so there are 2^n_levels ways
+// to the last one. `behind`: what a level puts around the next.
+std::string two_ways(int n_levels, std::string_view before = "", std::string_view behind = "") {
+  std::string text = R"({"$ref":"#/$defs/p0","$defs":{)";
+  for (int i = 0; i < n_levels; ++i) {
+    for (const char* name : {"p", "q"}) {
+      text += "\"" + (name + std::to_string(i)) + R"(":{"anyOf":[)";
+      for (const char* next : {"p", "q"}) {
+        text += std::string(before) + R"({"$ref":"#/$defs/)" + next + std::to_string(i + 1) +
+                "\"}" + std::string(behind) + (*next == 'p' ? "," : "]},");
+      }
+    }
+  }
+  const std::string n = std::to_string(n_levels);
+  return text + "\"p" + n + R"(":{"const":1},"q)" + n + R"(":{"const":2}}})";
+}
+
+// A call that is the last thing of its rule leaves no frame behind, or each way would have its own.
+TEST(Matcher, ManyWaysToTheSamePlaceAreOne) {
+  const GrammarPtr grammar = schema_text_grammar(two_ways(40)).value_or_throw();
+  Matcher matcher(grammar);
+  matcher.allow_work(2000);
+  const Matcher::State state = matcher.start();
+  ASSERT_NE(state, Matcher::kNone);
+  EXPECT_LT(matcher.size_bytes(), 100'000U);
+  EXPECT_TRUE(reads(grammar, "1"));
+  EXPECT_TRUE(reads(grammar, "2"));
+  EXPECT_FALSE(reads(grammar, "3"));
+}
+
+// A rule of two calls, where the first one has something behind it: each way has its own frame.
+GrammarPtr many_frames(int n_levels) {
+  Builder builder;
+  std::vector<RuleId> rules;
+  for (int i = 0; i <= n_levels; ++i) rules.push_back(builder.add_rule());
+  for (int i = 0; i < n_levels; ++i) {
+    const Rule rule = builder.rule(rules[static_cast<std::size_t>(i)]);
+    for (int way = 0; way < 2; ++way) {
+      const NodeId back = builder.node_beside(rule.start);
+      builder.call(rule.start, rules[static_cast<std::size_t>(i) + 1], back);
+      builder.edge(back, 'x', 'x', rule.end);
+    }
+  }
+  const Rule last = builder.rule(rules.back());
+  builder.edge(last.start, 'a', 'a', last.end);
+  return std::move(builder).finish().value_or_throw();
+}
+
+TEST(Matcher, StopsWithinOneClosure) {
+  const GrammarPtr fine = many_frames(5);
+  EXPECT_TRUE(reads(fine, "axxxxx"));
+  const GrammarPtr grammar = many_frames(60);
+  Matcher matcher(grammar);
+  matcher.allow_work(10'000);
+  EXPECT_EQ(matcher.start(), Matcher::kNone);
+  EXPECT_TRUE(matcher.is_exhausted());
+  EXPECT_EQ(matcher.work_left(), 0U);
+  EXPECT_LT(matcher.size_bytes(), std::size_t{4} << 20);
+  // With work enough, the memory stops it.
+  matcher.allow_work(UINT64_MAX);
+  EXPECT_EQ(matcher.start(), Matcher::kNone);
+  EXPECT_TRUE(matcher.is_exhausted());
+  EXPECT_LT(matcher.size_bytes(), 2 * Matcher::kMaxBytes);
+}
+
+// The same while bytes are read.
+TEST(Matcher, StopsWhereEachByteDoublesTheFrames) {
+  const auto grammar = schema_text_grammar(two_ways(30, R"({"type":"array","items":)", "}"));
+  ASSERT_TRUE(grammar) << grammar.error().message;
+  Matcher matcher(*grammar);
+  matcher.allow_work(200'000);
+  Matcher::State state = matcher.start();
+  int n = 0;
+  while (state != Matcher::kNone && n < 30) {
+    state = matcher.next(state, '[');
+    ++n;
+  }
+  EXPECT_EQ(state, Matcher::kNone);
+  EXPECT_TRUE(matcher.is_exhausted());
+}
+
+// One place with very many edges is not one piece of work.
+TEST(Matcher, CountsEdges) {
+  std::string schema = R"({"enum":[{})";
+  for (int i = 0; i < 20'000; ++i) schema += ",{}";
+  const GrammarPtr grammar = schema_text_grammar(schema + "]}").value_or_throw();
+  Matcher matcher(grammar);
+  const Matcher::State state = matcher.start();
+  matcher.allow_work(10'000);
+  EXPECT_EQ(matcher.next(state, '{'), Matcher::kNone);
+  EXPECT_TRUE(matcher.is_exhausted());
+  EXPECT_TRUE(reads(grammar, "{}"));
+}
+
+TEST(Schema, WhatIsWrittenVeryOftenIsRefused) {
+  std::string any;
+  for (int i = 0; i < 60'000; ++i) any += i == 0 ? "{}" : ",{}";
+  // Each is made or refused without a look at all others.
+  (void)schema_text_grammar(R"({"enum":[)" + any + "]}");
+  (void)schema_text_grammar(R"({"anyOf":[)" + any + "]}");
+}
+
+// Questions whether schemas exclude each other are counted by what they read.
+TEST(Schema, OneOfStopsWhereItReadsTooMuch) {
+  const auto refused = [](const std::string& schema) {
+    const auto grammar = schema_text_grammar(schema);
+    ASSERT_FALSE(grammar);
+    EXPECT_NE(grammar.error().message.find("may fulfil both"), std::string::npos)
+        << grammar.error().message;
+  };
+  const auto list_of = [](int n, const std::string& item) {
+    std::string list;
+    for (int i = 0; i < n; ++i) list += (i == 0 ? "" : ",") + item;
+    return "[" + list + "]";
+  };
+  const std::string numbers = list_of(40'000, "1");
+  // Long lists of values whose kinds are wanted.
+  refused(R"({"oneOf":[{"type":"boolean"},{"anyOf":)" + list_of(50, R"({"$ref":"#/$defs/a"})") +
+          R"(}],"$defs":{"a":{"enum":)" + numbers + "}}}");
+  // Long values that differ at their ends.
+  refused(R"({"oneOf":[{"anyOf":)" + list_of(20, R"({"$ref":"#/$defs/a"})") + R"(},{"anyOf":)" +
+          list_of(20, R"({"$ref":"#/$defs/b"})") + R"(}],"$defs":{"a":{"const":[)" +
+          numbers.substr(1, numbers.size() - 2) + R"(,2]},"b":{"const":[)" +
+          numbers.substr(1, numbers.size() - 2) + ",3]}}}");
+  // Long lists of required names.
+  std::string names, properties;
+  for (int i = 0; i < 2000; ++i) {
+    const std::string name = (i == 0 ? "\"n" : ",\"n") + std::to_string(i) + "\"";
+    names += name;
+    properties += name + ":{\"type\":\"null\"}";
+  }
+  const std::string object =
+      R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + names + "]";
+  const std::string with_kind = [&] {
+    std::string text = object;
+    text.insert(text.find(R"(},"required)"), R"(,"kind":{"const":1})");
+    return text.insert(text.size() - 1, R"(,"kind")") + "}";
+  }();
+  std::string other_kind = with_kind;
+  other_kind.replace(other_kind.find(R"("const":1)"), 9, R"("const":2)");
+  refused(R"({"oneOf":[)" + with_kind + "," + other_kind + "]}");
+  // Long references.
+  const std::string name(50'000, 'x');
+  refused(R"({"oneOf":[{"type":"null"},{"anyOf":)" + list_of(300, R"({"$ref":"#/$defs/m"})") +
+          R"(}],"$defs":{"m":{"anyOf":[{"$ref":"#/$defs/)" + name + R"("}]},")" + name +
+          R"(":{"type":"string"}}})");
+  // What real schemas ask is answered.
+  std::string kinds;
+  for (int i = 0; i < 100; ++i) {
+    kinds += (i == 0 ? "" : ",") +
+             (R"({"type":"object","properties":{"kind":{"const":"k)" + std::to_string(i)) +
+             R"("}},"required":["kind"]})";
+  }
+  EXPECT_TRUE(schema_text_grammar(R"({"oneOf":[)" + kinds + "]}"));
+}
+
 }  // namespace
 }  // namespace munia::grammar
