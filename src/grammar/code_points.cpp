@@ -82,6 +82,8 @@ class Utf8Edges {
   std::array<NodeId, 4> any_{};
 };
 
+}  // namespace
+
 CodePoints escaped_in_json() {
   CodePoints set;
   set.add(0, 0x1F);
@@ -89,8 +91,6 @@ CodePoints escaped_in_json() {
   set.add('\\', '\\');
   return set;
 }
-
-}  // namespace
 
 CodePoints CodePoints::all() { return CodePoints().complement(); }
 

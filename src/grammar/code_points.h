@@ -42,6 +42,8 @@ enum class Writing : std::uint8_t {
   kJsonString,  // as UTF-8, and what JSON forbids in a string by its usual escape (\" \\ \n \u0001)
 };
 
+/// What JSON forbids in a string as it is: control characters, " and \.
+CodePoints escaped_in_json();
 /// One character of `set`.
 void add_character(Builder& builder, NodeId from, const CodePoints& set, Writing writing,
                    NodeId to);

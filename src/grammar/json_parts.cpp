@@ -144,12 +144,7 @@ void JsonParts::array(NodeId from, RuleId item, std::uint32_t least, std::uint32
 
 // What is escaped: the usual escapes, and \uXXXX of all but surrogates.
 void JsonParts::string_character(NodeId from, NodeId to) {
-  CodePoints raw = CodePoints::all();
-  CodePoints escaped;
-  escaped.add(0, 0x1F);
-  escaped.add('"', '"');
-  escaped.add('\\', '\\');
-  add_character(builder_, from, raw.without(escaped), Writing::kPlain, to);
+  add_character(builder_, from, escaped_in_json().complement(), Writing::kPlain, to);
   const NodeId escape = builder_.node_beside(from);
   const NodeId hex = builder_.node_beside(from);
   builder_.literal(from, "\\", escape);

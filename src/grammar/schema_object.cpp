@@ -24,11 +24,7 @@ class OtherKey {
       names_.push_back(std::move(name));
     }
     std::sort(names_.begin(), names_.end());
-    CodePoints escaped;
-    escaped.add(0, 0x1F);
-    escaped.add('"', '"');
-    escaped.add('\\', '\\');
-    letters_ = escaped.complement();
+    letters_ = escaped_in_json().complement();
   }
 
   void lay(NodeId from) {
