@@ -6,6 +6,7 @@
 #include <boost/json/parse.hpp>
 #include <map>
 
+#include "decode/constraint.h"
 #include "engine/engine.h"
 #include "grammar/choices.h"
 #include "grammar/json_parts.h"
@@ -178,6 +179,74 @@ TEST(Generate, AConstraintCutShortEndsByLength) {
   const GenerateResult result = engine->generate(job).value_or_throw();
   EXPECT_EQ(result.finish_reason, "length");
   EXPECT_EQ(result.ids.size(), 5U);
+}
+
+// Lists in lists: each may be one of two kinds, so each "[" doubles the ways to read the text.
+grammar::GrammarPtr doubling_schema() {
+  std::string text = R"({"$ref":"#/$defs/p0","$defs":{"p30":{"const":1},"q30":{"const":2})";
+  for (int i = 0; i < 30; ++i) {
+    const std::string next = std::to_string(i + 1);
+    for (const std::string name : {"p", "q"}) {
+      text += ",\"" + name + std::to_string(i) + R"(":{"anyOf":[)";
+      text += R"({"type":"array","minItems":1,"items":{"$ref":"#/$defs/p)" + next + R"("}},)";
+      text += R"({"type":"array","minItems":1,"items":{"$ref":"#/$defs/q)" + next + R"("}}]})";
+    }
+  }
+  return grammar::schema_text_grammar(text + "}}").value_or_throw();
+}
+
+// What a constraint cannot do ends its own job: its memory is given back, and others get the same
+// tokens as alone.
+TEST(Generate, AConstraintThatFailsLeavesOthersAlone) {
+  EngineOptions options;
+  options.prefix_cache_bytes = 0;
+  const auto engine = new_engine(options);
+  std::vector<GenerateJob> jobs;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) jobs.push_back(job_of(seed, 60));
+  jobs[1].constraint = person_schema();
+  jobs[2].constraint = doubling_schema();
+  std::vector<GenerateResult> alone(jobs.size());
+  for (const std::size_t i : {0, 1, 3}) alone[i] = engine->generate(jobs[i]).value_or_throw();
+  std::vector<Job> together(jobs.begin(), jobs.end());
+  auto tickets = engine->submit_together(std::move(together)).value_or_throw();
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const auto result = tickets[i]->wait();
+    if (i == 2) {
+      ASSERT_FALSE(result);
+      EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
+      EXPECT_NE(result.error().message.find("too ambiguous"), std::string::npos);
+      continue;
+    }
+    EXPECT_EQ(std::get<GenerateResult>(*result).ids, alone[i].ids);
+  }
+  EXPECT_EQ(engine->stats().kv_used_bytes, 0U);
+}
+
+// Where no token has the byte that must follow, the job fails; half a text is no reply.
+TEST(Generate, AByteThatNoTokenHasEndsTheJobWithAnError) {
+  const auto engine = new_engine();
+  const auto& tokenizer = *engine->bundle().tokenizer;
+  std::vector<std::string> tokens(
+      static_cast<std::size_t>(engine->bundle().model->config().vocab_size));
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    if (tokenizer.is_special(id)) continue;
+    tokens[i] = tokenizer.token_bytes(id);
+    if (tokens[i].find('7') != std::string::npos) tokens[i].clear();
+  }
+  const auto index = std::make_shared<const decode::TokenIndex>(std::move(tokens));
+  for (const char* choice : {"7", "67", "667"}) {
+    GenerateJob job = job_of(1, 20);
+    job.constraint = grammar::choice_grammar({choice}).value_or_throw();
+    job.begun_constraint = std::make_shared<decode::Constraint>(index, job.constraint);
+    std::string streamed;
+    job.on_text = [&](std::string_view piece) { streamed += piece; };
+    const auto result = engine->generate(job);
+    ASSERT_FALSE(result) << choice;
+    EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(result.error().message.find("no token of this model"), std::string::npos);
+    EXPECT_EQ(streamed, std::string_view(choice) == "667" ? "6" : "");
+  }
 }
 
 }  // namespace

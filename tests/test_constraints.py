@@ -4,6 +4,7 @@ program's own idea of a schema counts for nothing here."""
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
 import munia_process
@@ -168,6 +169,68 @@ def test_what_cannot_be_kept_is_refused(tiny, fields, param, message):
             response = tiny.post(path, body)
             assert response.status == 400, response.text
             assert response.error["param"] == param and message in response.error["message"], response.text
+
+
+def ways(n_levels, wrap):
+    """Each level's two schemas may be either of the next level's: 2 ** n_levels ways to the last one."""
+    levels = {f"{name}{i}": {"anyOf": [wrap({"$ref": f"#/$defs/{to}{i + 1}"}) for to in "pq"]}
+              for i in range(n_levels) for name in "pq"}
+    return {"$ref": "#/$defs/p0", "$defs": levels | {f"p{n_levels}": {"const": 1}, f"q{n_levels}": {"const": 2}}}
+
+
+def listed(schema):
+    return {"type": "array", "items": schema, "minItems": 1, "maxItems": 1}
+
+
+TWO = [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}]
+HEAVY = {
+    "alternatives of nothing": ({"guided_regex": "(?:" + "|" * 4080 + "){10000}"}, "steps between states"),
+    "lists that are read again and again": (
+        {"response_format": schema_format({"oneOf": [{"anyOf": TWO[:1] * 2000}, {"anyOf": TWO[1:] * 2000}], "$defs": {
+            "a": {"enum": [1] * 40000}, "b": {"enum": ["x"]}}})}, "may fulfil both"),
+    "long values": (
+        {"response_format": schema_format({
+            "oneOf": [{"anyOf": TWO[:1] * 500}, {"anyOf": TWO[1:] * 500}],
+            "$defs": {"a": {"const": [1] * 40000 + [2]}, "b": {"const": [1] * 40000 + [3]}}})}, "may fulfil both"),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_would_take_very_long_is_refused_while_others_are_served(tiny, name, stream):
+    fields, message = HEAVY[name]
+    body = {"messages": [{"role": "user", "content": "hi"}], "stream": stream, "max_tokens": 100}
+    with ThreadPoolExecutor(4) as pool:
+        heavy = [pool.submit(tiny.post, "/v1/chat/completions", body | fields) for _ in range(3)]
+        beside = pool.submit(ask, tiny, max_tokens=8, guided_choice=["愤怒", "喜悦"])
+        assert beside.result(timeout=60)[0][1] == "stop"
+        for response in [future.result(timeout=60) for future in heavy]:
+            assert response.status == 400, response.text
+            assert message in response.error["message"], response.text
+    assert ask(tiny, max_tokens=8, guided_choice=["愤怒", "喜悦"])[0][1] == "stop"
+
+
+def test_many_ways_to_the_same_place_are_served(tiny):
+    """The ways meet before a byte is read, so they are one."""
+    ((text, reason),) = ask(tiny, response_format=schema_format(ways(40, lambda schema: schema)))
+    assert reason == "stop" and text in ("1", "2")
+    many = [{}] * 20000
+    for schema in ({"enum": many}, {"anyOf": many[:1500]}):
+        response = tiny.post("/v1/chat/completions", {
+            "messages": [{"role": "user", "content": "hi"}], "max_tokens": 20, "response_format": schema_format(schema)})
+        assert response.status in (200, 400), response.text
+
+
+def test_what_becomes_too_much_ends_its_own_reply(tiny):
+    """The mistake shows only after tokens were drawn, and is told as the form's, whole or in a stream."""
+    body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 400,
+            "response_format": schema_format(ways(30, listed))}
+    whole = tiny.post("/v1/chat/completions", body)
+    assert whole.status == 400
+    assert (whole.error["code"], whole.error["param"]) == ("unsupported_constraint", "response_format")
+    error = tiny.post("/v1/chat/completions", body | {"stream": True}).events[-1]["error"]
+    assert (error["code"], error["param"]) == ("unsupported_constraint", "response_format")
+    assert ask(tiny, max_tokens=8, guided_choice=["愤怒", "喜悦"])[0][1] == "stop"
 
 
 @pytest.mark.parametrize("fields, message", [

@@ -504,11 +504,18 @@ Result<std::shared_ptr<Ticket>> Engine::submit(Job job) {
 }
 
 Result<std::vector<std::shared_ptr<Ticket>>> Engine::submit_together(std::vector<Job> jobs) {
-  for (const Job& job : jobs) {
+  for (Job& job : jobs) {
     MUNIA_RETURN_IF_ERROR(check_job(job, *bundle_));
-    // Sorting the vocabulary takes a while: here, not on the engine thread where all would wait.
-    const auto* generate = std::get_if<GenerateJob>(&job);
-    if (generate != nullptr && generate->constraint) (void)bundle_->token_index();
+    // Sorting the vocabulary and the first mask take a while: here, not on the engine thread where
+    // all would wait.
+    auto* generate = std::get_if<GenerateJob>(&job);
+    if (generate == nullptr || !generate->constraint) continue;
+    std::shared_ptr<decode::Constraint>& begun = generate->begun_constraint;
+    if (begun != nullptr) {
+      begun = std::make_shared<decode::Constraint>(*begun);
+    } else {
+      MUNIA_ASSIGN_OR_RETURN(begun, bundle_->begin_constraint(generate->constraint));
+    }
   }
   return loop_->submit(std::move(jobs));
 }

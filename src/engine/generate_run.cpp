@@ -1,7 +1,7 @@
 // Continues a prompt token by token: pick within the constraint, turn into whole characters, watch
 // for stop strings.
 #include <algorithm>
-#include <optional>
+#include <memory>
 
 #include "decode/constraint.h"
 #include "decode/sampler.h"
@@ -20,12 +20,12 @@ class GenerateRun : public Run {
         job_(std::move(job)),
         kv_cache_(kv_cache),
         sequence_{job_.prompt, model::KvCache(std::move(pool))},
+        constraint_(std::move(job_.begun_constraint)),
         sampler_(job_.sampling, job_.prompt, bundle.model->config().vocab_size),
         stop_(job_.stops) {
     const auto n_prompt = static_cast<std::int64_t>(job_.prompt.size());
     max_tokens_ = std::min(job_.max_tokens, bundle.model->context() - n_prompt);
     sequence_.all_rows = job_.prompt_logprobs >= 0;
-    if (job_.constraint) constraint_.emplace(bundle.token_index(), job_.constraint);
   }
 
   void collect(std::vector<Sequence*>& sequences) override {
@@ -85,7 +85,16 @@ class GenerateRun : public Run {
     }
   }
 
-  Status end_step() override { return constraint_ ? constraint_->status() : Status(); }
+  // A constraint that failed, or a row that had no number for what it allows.
+  Status end_step() override {
+    if (!constraint_) return {};
+    if (stuck_ && constraint_->status() && !constraint_->can_end()) {
+      return Error{ErrorCode::kUnsupported,
+                   "the reply cannot go on as its schema, regular expression or choices want: the "
+                   "model gives no token that may follow"};
+    }
+    return constraint_->status();
+  }
 
   JobResult take_result(const Timings& timings) override {
     result_.finish_reason = finish_reason_;
@@ -101,6 +110,8 @@ class GenerateRun : public Run {
   }
 
   void take_chosen() {
+    // Then end_step() tells of it, and no text comes before.
+    if (!end_step()) return;
     if (stuck_ || is_end(chosen_)) {
       finish("stop");
       return;
@@ -180,11 +191,11 @@ class GenerateRun : public Run {
   GenerateJob job_;
   bool kv_cache_;
   Sequence sequence_;
+  std::shared_ptr<decode::Constraint> constraint_;  // may be empty; nobody else's
   decode::Sampler sampler_;
   text::StreamDecoder decoder_;
   decode::StopMatcher stop_;
-  mutable std::optional<decode::Constraint> constraint_;  // fills its tables as it is asked
-  std::vector<std::int32_t> wanted_ids_;                  // by wanted_logits()
+  std::vector<std::int32_t> wanted_ids_;  // by wanted_logits()
   std::int64_t max_tokens_;
   std::int32_t chosen_ = 0;  // by choose(), for on_logits() of the same step
   bool stuck_ = false;       // the same

@@ -18,6 +18,10 @@
 #include "decode/sampler.h"
 #include "grammar/grammar.h"
 
+namespace munia::decode {
+class Constraint;
+}
+
 namespace munia::engine {
 
 struct Usage {
@@ -57,8 +61,12 @@ struct GenerateJob {
   std::vector<std::string> stops;
   bool ignore_eos = false;  // for measuring
   /// Keeps the reply within a grammar; it ends (finish "stop") where nothing may follow. The job
-  /// fails with kLimit where a step of the grammar is too much work (decode/constraint.h).
+  /// fails with kUnsupported where a step of the grammar is too much work, or no token has the byte
+  /// that must follow (decode/constraint.h); submit() refuses it where that shows at once.
   grammar::GrammarPtr constraint;
+  /// ModelBundle::begin_constraint(constraint), where several jobs have the same; submit() begins
+  /// it otherwise. Each job goes on with a copy.
+  std::shared_ptr<decode::Constraint> begun_constraint;
   /// Log-probabilities by the model itself, before penalties, temperature and constraint, with this
   /// many of the likeliest tokens at each place; -1: none.
   std::int64_t top_logprobs = -1;     // of the new tokens

@@ -141,6 +141,15 @@ std::shared_ptr<const decode::TokenIndex> ModelBundle::token_index() const {
   return token_index_;
 }
 
+Result<std::shared_ptr<decode::Constraint>> ModelBundle::begin_constraint(
+    const grammar::GrammarPtr& grammar) const {
+  auto constraint = std::make_shared<decode::Constraint>(token_index(), grammar);
+  (void)constraint->allowed();
+  MUNIA_RETURN_IF_ERROR(constraint->status());
+  constraint->shrink();
+  return constraint;
+}
+
 Result<std::vector<std::int32_t>> ModelBundle::plain_ids(std::string_view text,
                                                          bool parse_special) const {
   MUNIA_ASSIGN_OR_RETURN(std::vector<text::TokenId> ids, parse_special

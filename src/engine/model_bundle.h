@@ -49,6 +49,10 @@ struct ModelBundle {
   /// The bytes of the tokens that a constrained reply may consist of (no special ones); made at the
   /// first call, from any thread.
   std::shared_ptr<const decode::TokenIndex> token_index() const;
+  /// A reply's constraint with its first mask, which may take a tenth of a second: not for the
+  /// engine thread. kUnsupported where the grammar is too ambiguous to begin with.
+  Result<std::shared_ptr<decode::Constraint>> begin_constraint(
+      const grammar::GrammarPtr& grammar) const;
 
  private:
   mutable std::once_flag token_index_once_;

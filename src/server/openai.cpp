@@ -36,6 +36,11 @@ class Choices {
   Choices& operator=(const Choices&) = delete;
 
   Outcome run() {
+    if (request_.job.constraint) {  // once for all choices
+      auto begun = model_.bundle->begin_constraint(request_.job.constraint);
+      if (!begun) return to_outcome(begun.error());
+      begun_constraint_ = *std::move(begun);
+    }
     const std::int64_t n = request_.n_choices();
     const std::int64_t n_of_job = request_.n_choices_of_job();
     choices_.reserve(static_cast<std::size_t>(n));  // callbacks hold references
@@ -82,6 +87,7 @@ class Choices {
   Status submit(std::int64_t index) {
     Choice& choice = choices_[static_cast<std::size_t>(index)];
     engine::GenerateJob job = request_.job_of(index);
+    job.begun_constraint = begun_constraint_;
     std::function<void(std::string_view)> on_text;
     if (request_.stream) {
       on_text = [this, index, &choice](std::string_view piece) { send(index, choice, piece); };
@@ -106,6 +112,9 @@ class Choices {
   }
 
   Outcome to_outcome(const Error& error) {
+    if (error.code == ErrorCode::kUnsupported && request_.job.constraint) {
+      return bad_request(error.message, "response_format", "unsupported_constraint");
+    }
     return to_api_error(service_.told_reason(error, scope_), request_.chat ? "messages" : "prompt");
   }
 
@@ -141,6 +150,7 @@ class Choices {
   const CompletionRequest& request_;
   const LoadedModel& model_;
   const ReplyWriter writer_;
+  std::shared_ptr<decode::Constraint> begun_constraint_;
   std::vector<Choice> choices_;
 };
 
