@@ -1,8 +1,10 @@
 // What readers of JSON requests share (command line and service): a member where null is the same
-// as absent, whole numbers however they are written, a key in quotes for messages.
+// as absent, whole numbers however they are written, a key in quotes for messages. A schema's
+// texts, too.
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <boost/json/string.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
 #include <cstdint>
@@ -11,6 +13,10 @@
 #include <string_view>
 
 namespace munia {
+
+inline std::string_view view_of(const boost::json::string& text) {
+  return {text.data(), text.size()};
+}
 
 /// The member of that key, or nullptr where it is absent or null.
 inline const boost::json::value* find_member(const boost::json::object& object,

@@ -98,8 +98,6 @@ bool requires_property(const json::object& schema, json::string_view name) {
 
 }  // namespace
 
-std::string_view view_of(const json::string& text) { return {text.data(), text.size()}; }
-
 std::optional<Kinds> kinds_of_name(std::string_view name) {
   if (name == "string") return kString;
   if (name == "number") return kNumber;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json_value.h"
+
 namespace munia::grammar {
 
 /// A set of kinds of values.
@@ -21,7 +23,6 @@ inline constexpr Kinds kNumber = kInteger | kFraction;
 /// The kinds of a type's name; nothing where there is no such type.
 std::optional<Kinds> kinds_of_name(std::string_view name);
 Kinds kinds_of_value(const boost::json::value& value);
-std::string_view view_of(const boost::json::string& text);
 
 class SchemaSource {
  public:

@@ -14,8 +14,6 @@ namespace {
 
 namespace json = boost::json;
 
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
-
 class ConstraintReader {
  public:
   explicit ConstraintReader(BodyReader& body) : body_(body) {}
@@ -60,7 +58,7 @@ class ConstraintReader {
     for (std::size_t i = 0; good && i < value->get_array().size(); ++i) {
       const json::value& item = value->get_array()[i];
       good = item.is_string();
-      if (good) choices.emplace_back(view(item.get_string()));
+      if (good) choices.emplace_back(view_of(item.get_string()));
     }
     if (!good) {
       const std::string name(param);
@@ -74,7 +72,7 @@ class ConstraintReader {
       const std::string name(param);
       return body_.reject("\"" + name + "\" must have its regular expression as a string", name);
     }
-    set(param, grammar::regex_grammar(view(value->get_string())));
+    set(param, grammar::regex_grammar(view_of(value->get_string())));
   }
 
   // A schema may be JSON in a string, too, as vLLM allows it.
@@ -82,7 +80,7 @@ class ConstraintReader {
     if (value == nullptr) {
       return body_.reject("\"" + std::string(param) + "\" has no schema", std::string(param));
     }
-    set(param, value->is_string() ? grammar::schema_text_grammar(view(value->get_string()))
+    set(param, value->is_string() ? grammar::schema_text_grammar(view_of(value->get_string()))
                                   : grammar::schema_grammar(*value));
   }
 
@@ -126,7 +124,7 @@ class ConstraintReader {
                           "response_format");
     }
     const json::object& object = format->get_object();
-    const std::string_view name = view(type->get_string());
+    const std::string_view name = view_of(type->get_string());
     if (name == "text") return;
     if (name == "json_object") {
       const json::value* schema = find_member(object, "schema");  // llama.cpp's way

@@ -5,6 +5,7 @@
 #include <boost/json/serialize.hpp>
 #include <charconv>
 
+#include "base/json_value.h"
 #include "server/answers.h"
 #include "server/constraint_request.h"
 
@@ -12,8 +13,6 @@ namespace munia::server {
 namespace {
 
 namespace json = boost::json;
-
-std::string_view view(const json::string& text) { return {text.data(), text.size()}; }
 
 // A client that names a model wants that one: silence would answer with another.
 void read_model(BodyReader& body, const LoadedModel& model) {
@@ -35,8 +34,8 @@ void refuse(BodyReader& body, std::initializer_list<const char*> keys) {
     if (value == nullptr) continue;
     const bool says_nothing = (value->is_array() && value->get_array().empty()) ||
                               (value->is_bool() && !value->get_bool()) ||
-                              (value->is_string() && (view(value->get_string()) == "none" ||
-                                                      view(value->get_string()) == "auto"));
+                              (value->is_string() && (view_of(value->get_string()) == "none" ||
+                                                      view_of(value->get_string()) == "auto"));
     if (says_nothing) continue;
     body.reject("\"" + std::string(key) + "\" is not supported by this server; leave it out", key,
                 "unsupported_parameter");
@@ -153,7 +152,7 @@ void read_messages(BodyReader& body, const LoadedModel& model, CompletionRequest
   if (json::array* list = context["messages"].if_array()) {
     for (json::value& message : *list) {  // OpenAI's newer name of the system role
       json::value* role = message.is_object() ? message.get_object().if_contains("role") : nullptr;
-      if (role != nullptr && role->is_string() && view(role->get_string()) == "developer") {
+      if (role != nullptr && role->is_string() && view_of(role->get_string()) == "developer") {
         *role = "system";
       }
     }
@@ -168,7 +167,7 @@ void read_prompts(BodyReader& body, const LoadedModel& model, CompletionRequest&
       "lists";
   if (prompt == nullptr) return body.reject("\"prompt\" is missing", "prompt");
   const auto add_text = [&](const json::value& text) {
-    add_prompt(body, model, "prompt", model.bundle->plain_ids(view(text.get_string())), request);
+    add_prompt(body, model, "prompt", model.bundle->plain_ids(view_of(text.get_string())), request);
   };
   const auto add_ids = [&](const json::value& list) {
     std::vector<std::int32_t> ids;
