@@ -428,17 +428,29 @@ TEST(Matcher, StopsWhereEachByteDoublesTheFrames) {
   EXPECT_TRUE(matcher.is_exhausted());
 }
 
-// One place with very many edges is not one piece of work.
-TEST(Matcher, CountsEdges) {
-  std::string schema = R"({"enum":[{})";
-  for (int i = 0; i < 20'000; ++i) schema += ",{}";
-  const GrammarPtr grammar = schema_text_grammar(schema + "]}").value_or_throw();
-  Matcher matcher(grammar);
-  const Matcher::State state = matcher.start();
-  matcher.allow_work(10'000);
-  EXPECT_EQ(matcher.next(state, '{'), Matcher::kNone);
-  EXPECT_TRUE(matcher.is_exhausted());
-  EXPECT_TRUE(reads(grammar, "{}"));
+// One place with very many edges or jumps is not one piece of work.
+TEST(Matcher, CountsEdgesAndJumps) {
+  for (const bool jumps : {false, true}) {
+    Builder builder;
+    const Rule rule = builder.rule(builder.add_rule());
+    const NodeId begin = builder.node_beside(rule.start);
+    const NodeId ways[] = {builder.node_beside(begin), builder.node_beside(begin)};
+    builder.edge(rule.start, 'a', 'a', begin);
+    for (int i = 0; i < 20'000; ++i) {
+      const NodeId way = ways[i % 2];
+      if (jumps) builder.jump(begin, way);
+      if (!jumps) builder.edge(begin, 'b', 'b', way);
+    }
+    for (const NodeId way : ways) builder.edge(way, 'c', 'c', rule.end);
+    const GrammarPtr grammar = std::move(builder).finish().value_or_throw();
+    Matcher matcher(grammar);
+    matcher.allow_work(10'000);
+    Matcher::State state = matcher.next(matcher.start(), 'a');
+    if (!jumps) state = matcher.next(state, 'b');
+    EXPECT_EQ(state, Matcher::kNone);
+    EXPECT_TRUE(matcher.is_exhausted());
+    EXPECT_TRUE(reads(grammar, jumps ? "ac" : "abc"));
+  }
 }
 
 TEST(Schema, WhatIsWrittenVeryOftenIsRefused) {
