@@ -13,6 +13,8 @@ import json
 import statistics
 import subprocess
 import tempfile
+import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -40,6 +42,18 @@ class Service:
             [program, "serve", "--model", model, "--json", "--port", "0", "--host", "127.0.0.1", *flags],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.address = json.loads(self.process.stdout.readline())["address"]
+        while not self.is_ready():
+            time.sleep(0.1)
+
+    def is_ready(self):
+        """False while the model is loaded."""
+        try:
+            urllib.request.urlopen(self.address + "/ready", timeout=10).close()
+        except urllib.error.HTTPError as error:
+            if error.code != 503:
+                raise
+            return False
+        return True
 
     def ask(self, **fields):
         body = {"messages": [{"role": "user", "content": PROMPT}]} | fields
