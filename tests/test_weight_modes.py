@@ -243,11 +243,12 @@ def test_labels_are_those_of_the_reference(munia, tmp_path, mode, least):
     if not data.is_dir():
         pytest.skip(f"{data} is absent")
     file = tmp_path / "m.munia"
-    munia.lines("quantize", "--json", "--weights", mode, "--model", model, "-o", file, model=False)
+    munia.lines("quantize", "--json", "--weights", mode, "--model", model, "-o", file, model=False,
+                timeout=1200)
     n_rows = n_equal = 0
     for reviews, golden in goldens.items():
         found = munia.lines("classify", "--json", "-i", data / f"{reviews}-dev.csv", "--column", "review",
-                            "--prefix", "munia_", "--model", file, model=False)
+                            "--prefix", "munia_", "--model", file, model=False, timeout=1200)
         expected = [golden["labels"][row[0]] for row in golden["rows"]]
         equal = sum(row["munia_label"] == label for row, label in zip(found, expected, strict=True))
         print(f"{reviews} {mode}: {equal} of {len(expected)} labels are the reference's")
