@@ -116,6 +116,15 @@ def real_model(name):
     return Path(path)
 
 
+def reviews_file(reviews):
+    """The labelled reviews "shop", "waimai" or "hotel"; skips the test where they are absent."""
+    shared = Path(os.environ.get("MUNIA_TEST_SHARED") or ROOT.parent / "shared")
+    path = shared / "data" / f"{reviews}-dev.csv"
+    if not path.exists():
+        pytest.skip(f"{path} is absent")
+    return path
+
+
 def real_golden(name, part):
     """Skips where this part was never made (minutes of work on an idle machine)."""
     path = GOLDENS / name / f"{part}.json"

@@ -3,8 +3,6 @@ label scores, and the sentiment of labelled rows. Goldens: tests/goldens/*/SOURC
 
 import csv
 import hashlib
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -200,10 +198,7 @@ def test_sentiment_of_reviews(reviews, n_rows, say):
     """Prompt A on labelled reviews: the reference's labels on 99.5% of the rows."""
     name = "qwen2.5-coder-0.5b"
     model, golden = munia.real_model(name), munia.real_golden(name, reviews)
-    shared = Path(os.environ.get("MUNIA_TEST_SHARED") or munia.ROOT.parent / "shared")
-    path = shared / "data" / f"{reviews}-dev.csv"
-    if not path.exists():
-        pytest.skip(f"{path} is absent")
+    path = munia.reviews_file(reviews)
     assert hashlib.sha256(path.read_bytes()).hexdigest() == golden["file_sha256"]
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))[:n_rows]

@@ -5,7 +5,6 @@ chunks or at once, from a source, a packed file or a quantized one; near the exa
 import hashlib
 import os
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -239,15 +238,13 @@ def test_labels_are_those_of_the_reference(munia, tmp_path, mode, least):
     name = "qwen2.5-coder-0.5b"
     model = munia_process.real_model(name)
     goldens = {reviews: munia_process.real_golden(name, reviews) for reviews in ("waimai", "shop", "hotel")}
-    data = Path(os.environ.get("MUNIA_TEST_SHARED") or munia_process.ROOT.parent / "shared") / "data"
-    if not data.is_dir():
-        pytest.skip(f"{data} is absent")
+    files = {reviews: munia_process.reviews_file(reviews) for reviews in goldens}
     file = tmp_path / "m.munia"
     munia.lines("quantize", "--json", "--weights", mode, "--model", model, "-o", file, model=False,
                 timeout=1200)
     n_rows = n_equal = 0
     for reviews, golden in goldens.items():
-        found = munia.lines("classify", "--json", "-i", data / f"{reviews}-dev.csv", "--column", "review",
+        found = munia.lines("classify", "--json", "-i", files[reviews], "--column", "review",
                             "--prefix", "munia_", "--model", file, model=False, timeout=1200)
         expected = [golden["labels"][row[0]] for row in golden["rows"]]
         equal = sum(row["munia_label"] == label for row, label in zip(found, expected, strict=True))

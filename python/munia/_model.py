@@ -7,7 +7,6 @@ import json
 import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -368,12 +367,7 @@ class Model:
     def __enter__(self) -> Model:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -1,7 +1,6 @@
 // A job while the engine computes it: which sequences still have tokens to compute, and what their
-// logits lead to. One subclass per kind of job (generate_run,
-// beam_run, score_run, logits_run). Lives on the
-// engine thread, but for choose().
+// logits lead to. One subclass per kind of job (generate_run, beam_run, score_run, logits_run).
+// Lives on the engine thread, but for choose().
 #pragma once
 
 #include <cstdint>

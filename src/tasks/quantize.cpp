@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "decode/logprobs.h"
 #include "model/input_moments.h"
 #include "tasks/prompts.h"
 #include "tasks/task.h"
@@ -100,22 +101,16 @@ class Reader {
   model::Activations activations_;
 };
 
-double log_sum_exp(std::span<const float> logits) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  return largest + std::log(sum);
-}
-
 /// KL(first || second) of the distributions that logits stand for.
 double divergence_of(std::span<const float> first, std::span<const float> second) {
-  const double first_sum = log_sum_exp(first);
-  const double second_sum = log_sum_exp(second);
+  const decode::LogSoftmax first_log(first);
+  const decode::LogSoftmax second_log(second);
   double divergence = 0;
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const double log_p = static_cast<double>(first[i]) - first_sum;
-    const double log_q = static_cast<double>(second[i]) - second_sum;
-    if (const double p = std::exp(log_p); p > 0) divergence += p * (log_p - log_q);
+    const double log_p = first_log.of(first[i]);
+    if (const double p = std::exp(log_p); p > 0) {
+      divergence += p * (log_p - second_log.of(second[i]));
+    }
   }
   return divergence;
 }
