@@ -51,6 +51,9 @@ const std::vector<Case>& cases() {
        R"("The experiment succeeded after three weeks of work.")"},
       {"any JSON object", "{\"type\":\"object\"}",
        R"({"emotion": "joy", "reason": "The experiment succeeded after weeks.", "n": [1, 2, 3]})"},
+      {"expression .{60,200}", "/.{60,200}",
+       "The experiment succeeded after three weeks of work, 他非常高兴, and the whole team went "
+       "out to eat."},
       {"expression [一-龥]{2,20}。", "/[一-龥]{2,20}。", "今天的实验终于成功了。"},
   };
   return all;

@@ -11,7 +11,7 @@ namespace munia::decode {
 namespace {
 
 // Masks that one reply keeps: 19 KB each with 151,936 tokens.
-constexpr std::size_t kMaxEntries = 256;
+constexpr std::size_t kMaxMasks = 256;
 // Tokens that are few: their logits alone are computed.
 constexpr std::int64_t kFew = 64;
 // Work of the grammar's matcher for one mask. A schema's string needs some ten thousand once; this
@@ -32,6 +32,11 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
+
+void TokenMask::add(const TokenMask& other) {
+  MUNIA_CHECK(words_.size() == other.words_.size());
+  for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+}
 
 std::int64_t TokenMask::count() const {
   return std::accumulate(
@@ -66,39 +71,52 @@ void TokenMask::apply(std::span<float> logits) const {
 
 TokenIndex::TokenIndex(std::vector<std::string> token_bytes)
     : token_bytes_(std::move(token_bytes)) {
-  std::vector<std::int32_t> sorted;  // ids by their bytes
+  std::array<std::vector<std::int32_t>, kLengths.size()> sorted;  // ids by their bytes
   for (std::size_t id = 0; id < token_bytes_.size(); ++id) {
     const std::size_t n = token_bytes_[id].size();
     // No token of a real vocabulary is as long as a node's depth can tell; it never matches.
-    if (n > std::numeric_limits<std::uint16_t>::max()) token_bytes_[id].clear();
-    if (!token_bytes_[id].empty()) sorted.push_back(static_cast<std::int32_t>(id));
-    max_bytes_ = std::max(max_bytes_, static_cast<std::uint32_t>(token_bytes_[id].size()));
+    if (n > kLengths.back()) token_bytes_[id].clear();
+    if (token_bytes_[id].empty()) continue;
+    std::size_t c = 0;
+    while (n > kLengths[c]) ++c;
+    sorted[c].push_back(static_cast<std::int32_t>(id));
   }
-  std::sort(sorted.begin(), sorted.end(), [&](std::int32_t a, std::int32_t b) {
-    const int order = bytes(a).compare(bytes(b));
-    return order < 0 || (order == 0 && a < b);
-  });
+  std::uint32_t max_bytes = 0;
+  for (std::size_t c = 0; c < kLengths.size(); ++c) {
+    std::sort(sorted[c].begin(), sorted[c].end(), [&](std::int32_t a, std::int32_t b) {
+      const int order = bytes(a).compare(bytes(b));
+      return order < 0 || (order == 0 && a < b);
+    });
+    build(sorted[c], tries_[c]);
+    max_bytes = std::max(max_bytes, tries_[c].max_bytes);
+    tries_[c].max_bytes = max_bytes;
+  }
+}
+
+void TokenIndex::build(const std::vector<std::int32_t>& ids, Trie& trie) const {
+  std::vector<Node>& nodes = trie.nodes;
   std::vector<std::uint32_t> open;  // [n]: the node of the first n + 1 bytes
   const auto close = [&](std::size_t depth) {
     for (; open.size() > depth; open.pop_back()) {
-      nodes_[open.back()].skip = static_cast<std::uint32_t>(nodes_.size());
+      nodes[open.back()].skip = static_cast<std::uint32_t>(nodes.size());
     }
   };
   std::string_view before;
-  for (const std::int32_t id : sorted) {
+  for (const std::int32_t id : ids) {
     const std::string_view text = bytes(id);
+    trie.max_bytes = std::max(trie.max_bytes, static_cast<std::uint32_t>(text.size()));
     if (text == before) {
-      twins_[nodes_.back().token].push_back(id);
+      trie.twins[nodes.back().token].push_back(id);
       continue;
     }
     close(common_prefix(before, text));
     while (open.size() < text.size()) {
       const std::size_t depth = open.size();
-      open.push_back(static_cast<std::uint32_t>(nodes_.size()));
-      nodes_.push_back(
+      open.push_back(static_cast<std::uint32_t>(nodes.size()));
+      nodes.push_back(
           {0, -1, static_cast<std::uint16_t>(depth + 1), static_cast<std::uint8_t>(text[depth])});
     }
-    nodes_.back().token = id;
+    nodes.back().token = id;
     before = text;
   }
   close(0);
@@ -109,12 +127,13 @@ std::string_view TokenIndex::bytes(std::int32_t id) const {
   return token_bytes_[static_cast<std::size_t>(id)];
 }
 
-TokenMask TokenIndex::allowed(grammar::Matcher& matcher, grammar::Matcher::State state) const {
-  TokenMask mask(vocab_size());
-  std::vector<grammar::Matcher::State> path(max_bytes_ + std::size_t{1});  // behind n bytes
+void TokenIndex::allow(grammar::Matcher& matcher, grammar::Matcher::State state, std::size_t c,
+                       TokenMask& mask) const {
+  const Trie& trie = tries_[c];
+  std::vector<grammar::Matcher::State> path(trie.max_bytes + std::size_t{1});  // behind n bytes
   path[0] = state;
-  for (std::size_t i = 0; i < nodes_.size();) {
-    const Node& node = nodes_[i];
+  for (std::size_t i = 0; i < trie.nodes.size();) {
+    const Node& node = trie.nodes[i];
     const grammar::Matcher::State next = matcher.next(path[node.depth - std::size_t{1}], node.byte);
     if (next == grammar::Matcher::kNone) {
       if (matcher.is_exhausted()) break;
@@ -125,11 +144,10 @@ TokenMask TokenIndex::allowed(grammar::Matcher& matcher, grammar::Matcher::State
     if (node.token >= 0) mask.set(node.token);
     ++i;
   }
-  for (const auto& [token, twins] : twins_) {
+  for (const auto& [token, twins] : trie.twins) {
     if (!mask.has(token)) continue;
     for (const std::int32_t twin : twins) mask.set(twin);
   }
-  return mask;
 }
 
 Constraint::Constraint(std::shared_ptr<const TokenIndex> index, grammar::GrammarPtr grammar)
@@ -154,7 +172,7 @@ const Constraint::Entry& Constraint::entry() {
   begin_work();
   // Half of the memory is for what one mask may need beside what is kept.
   const bool is_full = has_state() && matcher_.size_bytes() > grammar::Matcher::kMaxBytes / 2;
-  if (is_full || entries_.size() >= kMaxEntries) entries_.clear();
+  if (is_full || n_masks() >= kMaxMasks) forget_masks();
   if (is_full) state_ = matcher_.keep_only(state_);
   const grammar::Matcher::State key =
       has_state() ? matcher_.alike(state_, index_->max_bytes()) : grammar::Matcher::kNone;
@@ -170,15 +188,37 @@ const Constraint::Entry& Constraint::entry() {
 
 Constraint::Entry Constraint::new_entry(grammar::Matcher::State key) {
   TokenMask mask(index_->vocab_size());
-  if (key != grammar::Matcher::kNone) mask = index_->allowed(matcher_, key);
+  for (std::size_t c = TokenIndex::kLengths.size(); c > 0 && key != grammar::Matcher::kNone; --c) {
+    if (c == TokenIndex::kLengths.size()) {
+      index_->allow(matcher_, key, c - 1, mask);
+      continue;
+    }
+    key = matcher_.alike(key, index_->max_bytes(c - 1));
+    if (key == grammar::Matcher::kNone) break;
+    const auto [found, is_new] = masks_[c - 1].try_emplace(key, index_->vocab_size());
+    if (is_new) index_->allow(matcher_, key, c - 1, found->second);
+    mask.add(found->second);
+  }
   const std::int64_t n = mask.count();
   std::vector<std::int32_t> few = n <= kFew ? mask.ids() : std::vector<std::int32_t>();
   return {std::move(mask), n, std::move(few)};
 }
 
+std::size_t Constraint::n_masks() const {
+  std::size_t n = entries_.size();
+  for (const auto& masks : masks_) n += masks.size();
+  return n;
+}
+
+// Their keys are states. entry_ stays.
+void Constraint::forget_masks() {
+  entries_.clear();
+  for (auto& masks : masks_) masks.clear();
+}
+
 void Constraint::shrink() {
   if (!has_state() || matcher_.size_bytes() <= kMaxWaitingBytes) return;
-  entries_.clear();  // their keys are states; entry_ stays
+  forget_masks();
   state_ = matcher_.keep_only(state_);
 }
 

@@ -30,6 +30,11 @@ std::vector<std::string> nasty_vocabulary() {
   }
   tokens.insert(tokens.begin() + 100, "");
   tokens.emplace_back("abc");  // the same bytes twice
+  for (const char* text :
+       {"abcdabcdabcdabcd", "abcdabcdabcdabcdabcdabcd", "愤怒愤怒愤怒愤",  // long ones
+        "a愤b怒c愤d怒a愤b怒c\n", "abcdabcdabcd", "abcdabcdabcda", "abcdabcdabcda"}) {
+    tokens.emplace_back(text);
+  }
   return tokens;
 }
 
@@ -79,6 +84,8 @@ TEST(TokenIndex, AllowsWhatTheGrammarCanRead) {
   check_masks(grammar::json_object_grammar(), 2000);
   check_masks(grammar::choice_grammar({"愤怒", "喜悦", "abcd", "ab"}).value_or_throw(), 200);
   check_masks(grammar::regex_grammar("[愤怒a-d]{2,9}(\\.5)?e*").value_or_throw(), 500);
+  check_masks(grammar::regex_grammar("([愤怒a-d]{20,45}\\.){2}").value_or_throw(), 1000);
+  check_masks(grammar::regex_grammar("([a-d]{0,20}|[b愤]{16,})*,[怒a]{17}").value_or_throw(), 1000);
   check_masks(grammar::schema_text_grammar(
                   R"({"properties":{"abc":{"type":"string","minLength":3,"maxLength":60},
                       "愤":{"items":{"type":"number","minimum":-1,"maximum":12.5},"maxItems":30},

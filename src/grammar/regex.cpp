@@ -363,6 +363,12 @@ class Layer {
 
   void repeat(NodeId from, const Expr& expr, NodeId to) {
     const Expr& part = expr.parts.front();
+    const std::uint32_t limit = expr.most == kNoLimit ? expr.least : expr.most;
+    // An empty set has no end to count to.
+    if (part.kind == Expr::Kind::kCharacter && !part.set.ranges().empty() &&
+        limit >= kLeastCounted) {
+      return counted(from, expr, to);
+    }
     const auto step = [&] {
       const NodeId next = builder_.node_beside(from);
       lay(from, part, next);
@@ -384,6 +390,24 @@ class Layer {
     }
     builder_.jump(from, to);
   }
+
+  // One character again and again, by the counter of a rule: far from its limits it is one state.
+  void counted(NodeId from, const Expr& expr, NodeId to) {
+    const RuleId id = builder_.add_rule(false, expr.least, expr.most);
+    const Rule rule = builder_.rule(id);
+    const NodeId inside = builder_.node_beside(rule.start);
+    const NodeId character = builder_.node_beside(rule.start);
+    const NodeId call = builder_.node_beside(from);
+    builder_.jump(rule.start, inside);
+    builder_.jump(inside, character, Jump::Test::kCountUp);
+    add_character(builder_, character, expr.parts.front().set, writing_, inside);
+    builder_.jump(inside, rule.end, Jump::Test::kEnough);
+    builder_.jump(from, call);
+    builder_.call(call, id, to);
+  }
+
+  // Repetitions that may be longer are counted; shorter ones are written out.
+  static constexpr std::uint32_t kLeastCounted = 16;
 
   Builder& builder_;
   Writing writing_;

@@ -31,6 +31,13 @@ TEST(Regex, MatchesTheWholeText) {
       {"(a{0,2}){0,2}b{0}", {"", "a", "aaaa"}, {"aaaaa", "b"}},
       {"(a*)*", {"", "aaaa"}, {"b"}},
       {"a{x}", {"a{x}"}, {"a"}},
+      {"[ab]{16}", {"abababababababab"}, {"aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaa"}},
+      {"(x[ab]{2,17}){2}", {"xabxaaaaaaaaaaaaaaaaa"}, {"xabxa", "xabxaaaaaaaaaaaaaaaaaa"}},
+      {"a{17,}b", {"aaaaaaaaaaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaab"}, {"aaaaaaaaaaaaaaaab"}},
+      {"a{0,20}a{16}",
+       {"aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+       {"aaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}},
+      {".{20}|情", {"情", "情情情情情情情情情情情情情情情情情情情情"}, {"", "情情"}},
       {"[abc]", {"a", "c"}, {"d", "", "ab"}},
       {"[^abc]", {"d", "情", "😀", "\n"}, {"a", "\xE6"}},
       {"[a-c_-]+", {"abc_-"}, {"d"}},
@@ -103,6 +110,9 @@ TEST(Regex, EntersNoDeadEnd) {
   const GrammarPtr grammar = regex_grammar("ab[]|ac").value_or_throw();
   EXPECT_TRUE(reads(grammar, "ac"));
   EXPECT_FALSE(reads(grammar, "ab", false));
+  const GrammarPtr counted = regex_grammar("ab[]{20}|ac").value_or_throw();
+  EXPECT_TRUE(reads(counted, "ac"));
+  EXPECT_FALSE(reads(counted, "ab", false));
 }
 
 TEST(CodePoints, AreSets) {
