@@ -120,6 +120,8 @@ nb::tuple PyModel::predict(nb::handle text, const TaskPtr& task, const ReplySett
   const ClassifierPtr classifier = prepare(call, task);
   tasks::PredictOptions options;
   options.max_tokens = settings.max_tokens;
+  options.min_tokens = settings.min_tokens;
+  options.beams = settings.beams;
   options.sampling = settings.sampling;
   options.stops = settings.stops;
   options.reply = reply;

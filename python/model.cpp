@@ -33,10 +33,18 @@ nb::object ids_object(const Ids& ids) {
 }  // namespace
 
 nb::tuple generated_tuple(const engine::GenerateResult& result) {
+  nb::list beams;
+  const auto add = [&beams](const engine::GenerateResult& beam) {
+    if (!beam.score) return;
+    beams.append(nb::make_tuple(text_object(beam.text), ids_object(beam.ids),
+                                beam.finish_reason.c_str(), *beam.score));
+  };
+  add(result);
+  for (const engine::GenerateResult& other : result.others) add(other);
   return nb::make_tuple(text_object(result.text), ids_object(result.ids),
                         result.finish_reason.c_str(), result.usage.prompt_tokens,
                         result.usage.cached_tokens, result.usage.completion_tokens,
-                        result.timings.first_token_ms, result.timings.total_ms);
+                        result.timings.first_token_ms, result.timings.total_ms, beams);
 }
 
 nb::dict PyModel::info() const {

@@ -14,7 +14,8 @@
 
 namespace munia::python {
 
-/// (text, ids, finish_reason, prompt, cached, completion tokens, first_token_ms, total_ms)
+/// (text, ids, finish_reason, prompt, cached, completion tokens, first_token_ms, total_ms,
+/// [(text, ids, finish_reason, score)] of a beam search)
 nanobind::tuple generated_tuple(const engine::GenerateResult& result);
 
 class PyModel {

@@ -42,7 +42,22 @@ void define_settings(nb::module_& module) {
   nb::class_<ReplySettings> reply(module, "ReplySettings");
   reply.def(nb::init<>())
       .def_rw("max_tokens", &ReplySettings::max_tokens)
-      .def_rw("stops", &ReplySettings::stops);
+      .def_rw("min_tokens", &ReplySettings::min_tokens)
+      .def_rw("stops", &ReplySettings::stops)
+      .def("set_early_stopping", &ReplySettings::set_early_stopping, "name"_a)
+      .def("set_json_schema", &ReplySettings::set_json_schema, "schema"_a)
+      .def("set_regex", &ReplySettings::set_regex, "pattern"_a)
+      .def("set_choice", &ReplySettings::set_choice, "choices"_a);
+  using Beams = decode::BeamParams;
+  const auto of_beams = [&](const char* name, auto Beams::*member) {
+    using Value = std::remove_reference_t<decltype(std::declval<Beams>().*member)>;
+    reply.def_prop_rw(
+        name, [member](const ReplySettings& self) { return self.beams.*member; },
+        [member](ReplySettings& self, Value value) { self.beams.*member = value; });
+  };
+  of_beams("num_beams", &Beams::num_beams);
+  of_beams("num_return_sequences", &Beams::n_returned);
+  of_beams("length_penalty", &Beams::length_penalty);
   both(reply, "temperature", &Sampling::temperature);
   both(reply, "top_k", &Sampling::top_k);
   both(reply, "top_p", &Sampling::top_p);

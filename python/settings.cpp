@@ -5,6 +5,9 @@
 
 #include "base/affinity.h"
 #include "base/cpu_topology.h"
+#include "grammar/choices.h"
+#include "grammar/regex.h"
+#include "grammar/schema.h"
 #include "kernels/kernels.h"
 #include "model/weight_mode.h"
 
@@ -83,9 +86,28 @@ engine::GenerateJob ReplySettings::job(std::vector<std::int32_t> prompt) const {
   engine::GenerateJob job;
   job.prompt = std::move(prompt);
   job.max_tokens = max_tokens;
+  job.min_tokens = min_tokens;
   job.sampling = sampling;
+  job.beams = beams;
   job.stops = stops;
+  job.constraint = constraint;
   return job;
+}
+
+void ReplySettings::set_early_stopping(const std::string& name) {
+  beams.early_stopping = take(decode::early_stopping_named(name));
+}
+
+void ReplySettings::set_json_schema(const std::string& schema) {
+  constraint = take(grammar::schema_text_grammar(schema));
+}
+
+void ReplySettings::set_regex(const std::string& pattern) {
+  constraint = take(grammar::regex_grammar(pattern));
+}
+
+void ReplySettings::set_choice(std::vector<std::string> choices) {
+  constraint = take(grammar::choice_grammar(std::move(choices)));
 }
 
 std::shared_ptr<Core> load_core(const std::string& path, const LoadSettings& settings) {

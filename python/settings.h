@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "decode/beam.h"
 #include "decode/sampler.h"
+#include "grammar/grammar.h"
 #include "python/core.h"
 
 namespace munia::python {
@@ -27,8 +29,17 @@ struct LoadSettings {
 
 struct ReplySettings {
   std::int64_t max_tokens = 128;
+  std::int64_t min_tokens = 0;
   decode::SamplingParams sampling;
+  decode::BeamParams beams;
   std::vector<std::string> stops;
+  grammar::GrammarPtr constraint;  // of the reply's form; null: free text
+
+  /// "true", "false" or "never". Raises ValueError, as the following do.
+  void set_early_stopping(const std::string& name);
+  void set_json_schema(const std::string& schema);  // as JSON
+  void set_regex(const std::string& pattern);
+  void set_choice(std::vector<std::string> choices);
 
   engine::GenerateJob job(std::vector<std::int32_t> prompt) const;
 };

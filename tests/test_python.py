@@ -3,6 +3,8 @@ command line and the service, whose numbers are compared with the reference else
 
 import hashlib
 import inspect
+import json
+import re
 
 import numpy as np
 import pytest
@@ -74,6 +76,78 @@ def test_generate_as_the_program(model, cli, settings):
         assert stream.result.ids == done.ids
 
 
+PERSON = {"type": "object", "properties": {"名": {"enum": ["小明", "小红"]}, "n": {"type": "integer", "maximum": 99}},
+          "required": ["名", "n"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize("settings", [
+    {"num_beams": 4},
+    {"num_beams": 3, "num_return_sequences": 3, "length_penalty": 0.5, "early_stopping": True},
+    {"num_beams": 2, "early_stopping": "never", "length_penalty": -1},
+    {"json_schema": PERSON},
+    {"regex": r"[a-z]{3,20}\.", "temperature": 0.9, "seed": 3},
+    {"choice": ["愤怒", "喜悦"]},
+    {"min_tokens": 20},
+])
+def test_beams_and_forms_as_the_program(model, cli, settings):
+    requests = [{"text": text, "max_tokens": 24, **settings} for text in TEXTS]
+    given = dict(settings)
+    returned = given.pop("num_return_sequences", 1)  # the program's name of it is n
+    lines = cli.lines("generate", "--jsonl", stdin=json_lines(
+        *({"text": text, "max_tokens": 24, **given} | ({"n": returned} if returned > 1 else {}) for text in TEXTS)))
+    for request, line in zip(requests, lines, strict=True):
+        options = {key: value for key, value in request.items() if key != "text"}
+        done = model.generate(request["text"], **options)
+        texts = line.get("choices", [line])
+        assert (done.text, done.finish_reason) == (texts[0]["text"], texts[0]["finish_reason"])
+        if "num_beams" not in settings:
+            assert done.beams == []
+            continue
+        assert done.ids == done.beams[0].ids and done.text == done.beams[0].text
+        assert [beam.text for beam in done.beams] == [one["text"] for one in texts]
+        assert [beam.score for beam in done.beams] == sorted((beam.score for beam in done.beams), reverse=True)
+    if "json_schema" in settings:
+        value = json.loads(model.chat(TEXTS[0], json_schema=json.dumps(PERSON), max_tokens=64).text)
+        assert value["名"] in ("小明", "小红") and value["n"] <= 99
+
+
+@pytest.mark.parametrize("settings, kind, message", [
+    ({"num_beams": 2, "temperature": 1}, ValueError, "temperature"),
+    ({"num_beams": 2, "num_return_sequences": 3}, ValueError, "3"),
+    ({"num_beams": 2, "stream": True}, ValueError, "cannot be streamed"),
+    ({"num_beams": 2, "regex": "a"}, ValueError, "num_beams 1"),
+    ({"num_beams": 1.5}, TypeError, "num_beams must be an integer"),
+    ({"num_beams": 2, "early_stopping": "soon"}, ValueError, "never"),
+    ({"json_schema": {"type": "text"}}, ValueError, "#/type"),
+    ({"json_schema": "{"}, ValueError, "JSON"),
+    ({"regex": "a(b"}, ValueError, "lacks its"),
+    ({"regex": b"a"}, TypeError, "regex must be str"),
+    ({"choice": []}, ValueError, "choice"),
+    ({"choice": "a"}, TypeError, "choice must be a list"),
+    ({"choice": ["a"], "regex": "a"}, ValueError, "one form"),
+    ({"min_tokens": 99, "max_tokens": 9}, ValueError, "min_tokens is 99"),
+])
+def test_wrong_beams_and_forms(model, settings, kind, message):
+    with pytest.raises(kind, match=re.escape(message)):
+        model.generate("好", **settings)
+    with pytest.raises(TypeError, match="there is no setting 'regex'"):
+        model.predict("好", regex="a")
+
+
+def test_a_fetched_model_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("MUNIA_HOME", str(tmp_path))
+    cli = Munia(tmp_path / "cwd")
+    pulled = cli.run("pull", QWEN, "--name", "tiny", model=False, env={"MUNIA_HOME": str(tmp_path)})
+    assert pulled.returncode == 0, pulled.err
+    with munia.Model("tiny", threads=1) as named:
+        assert named.path == str(tmp_path / "tiny")
+    (tmp_path / "tiny" / "munia-model.json").write_text("{}")
+    with pytest.raises(ValueError, match="damaged"):
+        munia.Model("tiny")
+    with pytest.raises(FileNotFoundError):
+        munia.Model("nothing-of-that-name")
+
+
 def test_chat_as_the_program_and_the_service(model, cli, server):
     for text in TEXTS:
         (line,) = cli.lines("chat", "--json", "--max-tokens", 24, "--", text)
@@ -137,6 +211,8 @@ def test_predict_as_the_program_and_the_service(model, cli, server):
         assert done.usage.prompt_tokens == line["usage"]["prompt_tokens"]
         served = server.post("/predict", {"text": text, "max_tokens": 16}).json
         assert (served["emotion"], served["reply"]) == (done.emotion, done.reply)
+    (line,) = cli.lines("predict", "--json", "--max-tokens", 16, "--num-beams", 3, "--", TEXTS[0])
+    assert model.predict(TEXTS[0], max_tokens=16, num_beams=3).reply == line["reply"]
     alone = model.predict(TEXTS[0], reply=False)
     assert alone.reply is None and alone.emotion == model.classify(TEXTS[0]).label
     shared = cli.lines("predict", "--json", "--prompt", "shared", "--max-tokens", 4, "--", TEXTS[0])[0]

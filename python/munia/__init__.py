@@ -14,11 +14,12 @@ Ctrl-C ends it. Models that are still open are closed when the interpreter exits
 
 from munia._model import Model
 from munia._munia import ModelError, __version__
-from munia._results import Generated, Labelled, ModelInfo, Predicted, Rendered, Usage
+from munia._results import Beam, Generated, Labelled, ModelInfo, Predicted, Rendered, Usage
 from munia._stream import Stream
 from munia._task import Task
 
 __all__ = [
+    "Beam",
     "Generated",
     "Labelled",
     "Model",

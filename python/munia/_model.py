@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from munia import _munia
 from munia._results import Generated, Labelled, ModelInfo, Predicted, Rendered, Usage
-from munia._settings import load_settings, reply_settings
+from munia._home import model_path
+from munia._settings import load_settings, predict_settings, reply_settings
 from munia._stream import Stream, generated
 from munia._task import Task, task_of
 
@@ -66,7 +67,8 @@ def _context(
 class Model:
     """A loaded model.
 
-    path: a Hugging Face directory, a .gguf or a packed .munia file (`munia pull NAME` prints one).
+    path: a Hugging Face directory, a .gguf or a packed .munia file, or the name of a model that
+        `munia pull NAME` has fetched.
     weights: "exact" (what the files hold), "int8" or "int4"; None: exact, or what a packed file
         holds.
     threads: None: as many as CPU affinity and the container's quota allow.
@@ -109,11 +111,12 @@ class Model:
             "map_packed": map_packed,
             "verify": verify,
         }
-        self._path = os.fspath(path)
-        if not isinstance(self._path, str):
+        typed = os.fspath(path)
+        if not isinstance(typed, str):
             raise TypeError("path must be str or a path of str, not bytes")
-        if "\0" in self._path:
-            raise ValueError(f"path {self._path!r} holds a null character")
+        if "\0" in typed:
+            raise ValueError(f"path {typed!r} holds a null character")
+        self._path = model_path(typed)
         self._core = _munia.Model(os.fsencode(self._path), load_settings(**self._arguments))
         _open_models.add(self._core)
         self._info = ModelInfo(**self._core.info())
@@ -172,12 +175,16 @@ class Model:
         settings: max_tokens (128), temperature (0), top_k (0: off), top_p (1), min_p (0), seed (None:
         drawn anew), repetition_penalty (1; as in transformers), presence_penalty and
         frequency_penalty (0; as OpenAI's), logit_bias ({id: number added to its logit}), stop (a str
-        or several: the text ends before it).
-        stream=True returns at once with a Stream of the pieces.
+        or several: the text ends before it), min_tokens (0: no end token before so many).
+        The form of the reply, one of: json_schema (a dict, or JSON in a str), regex (the whole reply
+        matches it), choice (a list of str). What they may hold: docs/constraints.md.
+        Beam search as in transformers: num_beams (1; at most 32, and greedy), length_penalty (1),
+        early_stopping (False, True or "never"), num_return_sequences (1; see Generated.beams).
+        stream=True returns at once with a Stream of the pieces; not with beams.
 
         Raises ValueError: an empty prompt, one that the context cannot hold, a setting out of range.
         """
-        checked = reply_settings({"max_tokens": 128, **settings})
+        checked = reply_settings({"max_tokens": 128, **settings}, stream)
         if stream:
             return Stream(self._core.stream(prompt, checked, special))
         return generated(self._core.generate(prompt, checked, special))
@@ -208,7 +215,7 @@ class Model:
         Settings as of generate(), with max_tokens 256 and repetition_penalty 1.05, as `munia chat`.
         `system` stands before the messages.
         """
-        checked = reply_settings({"max_tokens": 256, "repetition_penalty": 1.05, **settings})
+        checked = reply_settings({"max_tokens": 256, "repetition_penalty": 1.05, **settings}, stream)
         _, ids = self._core.render(_context(_conversation(messages, system), True, {}))
         if stream:
             return Stream(self._core.stream(ids, checked, False))
@@ -225,10 +232,10 @@ class Model:
     ) -> Predicted:
         """The feeling of a text and a reply to it, computed together, as `munia predict`.
 
-        Settings as of generate(). prompt="shared" asks for the feeling behind the reply's prompt,
-        so that the text is computed once. Raises ValueError: an empty or too long text.
+        Settings as of generate(), for one text of no given form. prompt="shared" asks for the feeling
+        behind the reply's prompt, so that the text is computed once. Raises ValueError: an empty or too long text.
         """
-        checked = reply_settings({"max_tokens": 128, **settings})
+        checked = predict_settings({"max_tokens": 128, **settings})
         core = task_of(task, None, None)._core
         values = self._core.predict(text, core, checked, reply, prompt)
         emotion, said, finish_reason, n_prompt, cached, completion = values[:6]

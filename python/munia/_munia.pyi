@@ -8,8 +8,12 @@ import numpy.typing as npt
 
 __version__: str
 
-# text, ids, finish_reason, prompt, cached, completion tokens, first_token_ms, total_ms
-GeneratedTuple: TypeAlias = tuple[str, list[int], str, int, int, int, float, float]
+# text, ids, finish_reason, score
+BeamTuple: TypeAlias = tuple[str, list[int], str, float]
+# text, ids, finish_reason, prompt, cached, completion tokens, first_token_ms, total_ms, beams
+GeneratedTuple: TypeAlias = tuple[
+    str, list[int], str, int, int, int, float, float, list[BeamTuple]
+]
 # label, confidence, probabilities, raw, emoji, prompt, cached, completion tokens, n_pieces, truncated
 LabelledTuple: TypeAlias = tuple[
     str | None, float, Mapping[str, float] | None, str, str, int, int, int, int, bool
@@ -37,7 +41,11 @@ class LoadSettings:
 class ReplySettings:
     def __init__(self) -> None: ...
     max_tokens: int
+    min_tokens: int
     stops: list[str]
+    num_beams: int
+    num_return_sequences: int
+    length_penalty: float
     temperature: float
     top_k: int
     top_p: float
@@ -47,6 +55,10 @@ class ReplySettings:
     presence_penalty: float
     frequency_penalty: float
     logit_bias: list[tuple[int, float]]
+    def set_early_stopping(self, name: str) -> None: ...
+    def set_json_schema(self, schema: str) -> None: ...
+    def set_regex(self, pattern: str) -> None: ...
+    def set_choice(self, choices: list[str]) -> None: ...
 
 class Task:
     @staticmethod

@@ -4,7 +4,7 @@ dataclasses), and prints as what it holds."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,17 @@ class Rendered:
 
 
 @dataclass(frozen=True)
+class Beam:
+    """A text that a beam search found."""
+
+    text: str
+    ids: list[int]
+    finish_reason: str
+    score: float
+    """(sum of its tokens' natural-log probabilities) / length**length_penalty"""
+
+
+@dataclass(frozen=True)
 class Generated:
     """A whole reply."""
 
@@ -39,6 +50,8 @@ class Generated:
     first_token_ms: float
     """Milliseconds from the call to the first token."""
     total_ms: float
+    beams: list[Beam] = field(default_factory=list)
+    """Of a beam search: num_return_sequences texts, the best first (it is `text`)."""
 
     def __str__(self) -> str:
         return self.text

@@ -3,6 +3,7 @@ values are used."""
 
 from __future__ import annotations
 
+import json
 import operator
 from collections.abc import Mapping
 from typing import Any
@@ -77,16 +78,77 @@ _NUMBERS = (
     "presence_penalty",
     "frequency_penalty",
 )
-_KNOWN = ("max_tokens", "top_k", "seed", "stop", "logit_bias", *_NUMBERS)
+_ONE_TEXT = (
+    "max_tokens",
+    "min_tokens",
+    "top_k",
+    "seed",
+    "stop",
+    "logit_bias",
+    *_NUMBERS,
+    "num_beams",
+    "length_penalty",
+    "early_stopping",
+)
+_FORMS = ("json_schema", "regex", "choice")
+_ALL = (*_ONE_TEXT, "num_return_sequences", *_FORMS)
 
 
-def reply_settings(values: Mapping[str, Any]) -> _munia.ReplySettings:
-    """Raises TypeError for a setting that there is not, and for a wrong kind of value."""
+def predict_settings(values: Mapping[str, Any]) -> _munia.ReplySettings:
+    """Of the reply beside an emotion: one text, of no given form. Raises as reply_settings()."""
+    return _settings(values, _ONE_TEXT)
+
+
+def reply_settings(values: Mapping[str, Any], stream: bool = False) -> _munia.ReplySettings:
+    """Raises TypeError for a setting that there is not and for a wrong kind of value, ValueError for
+    a form that cannot be, and for beams that are to be streamed."""
+    settings = _settings(values, _ALL)
+    if stream and settings.num_beams != 1:
+        raise ValueError(
+            f"num_beams {settings.num_beams} cannot be streamed: the best text is known at the end; "
+            "leave stream out, or use 1"
+        )
+    _set_form(settings, values)
+    return settings
+
+
+def _set_beams(settings: _munia.ReplySettings, values: Mapping[str, Any]) -> None:
+    for name in ("num_beams", "num_return_sequences"):
+        if name in values:
+            setattr(settings, name, _integer(name, values[name]))
+    if "length_penalty" in values:
+        settings.length_penalty = _number("length_penalty", values["length_penalty"])
+    early = values.get("early_stopping")
+    if early is not None:
+        settings.set_early_stopping(str(early).lower() if isinstance(early, bool) else str(early))
+
+
+def _set_form(settings: _munia.ReplySettings, values: Mapping[str, Any]) -> None:
+    given = [name for name in _FORMS if values.get(name) is not None]
+    if len(given) > 1:
+        raise ValueError(f"{given[0]} and {given[1]} are given; a reply has one form")
+    for name in given:
+        value = values[name]
+        if name == "json_schema":
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            settings.set_json_schema(_text(name, text))
+        elif name == "regex":
+            settings.set_regex(_text(name, value))
+        elif isinstance(value, str):
+            raise TypeError("choice must be a list of str, not str")
+        else:
+            settings.set_choice([_text(name, one) for one in value])
+
+
+def _settings(values: Mapping[str, Any], known: tuple[str, ...]) -> _munia.ReplySettings:
     for name in values:
-        if name not in _KNOWN:
-            raise TypeError(f"there is no setting {name!r}; known are {', '.join(_KNOWN)}")
+        if name not in known:
+            raise TypeError(f"there is no setting {name!r}; known are {', '.join(known)}")
     settings = _munia.ReplySettings()
     settings.max_tokens = _integer("max_tokens", values["max_tokens"])
+    if "min_tokens" in values:
+        settings.min_tokens = _integer("min_tokens", values["min_tokens"])
+    _set_beams(settings, values)
     for name in _NUMBERS:
         if name in values:
             setattr(settings, name, _number(name, values[name]))

@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 
 from munia import _munia
-from munia._results import Generated, Usage
+from munia._results import Beam, Generated, Usage
 
 
 def generated(values: _munia.GeneratedTuple) -> Generated:
-    text, ids, finish_reason, prompt, cached, completion, first_token_ms, total_ms = values
+    text, ids, finish_reason, prompt, cached, completion, first_token_ms, total_ms, beams = values
     return Generated(
-        text, ids, finish_reason, Usage(prompt, cached, completion), first_token_ms, total_ms
+        text,
+        ids,
+        finish_reason,
+        Usage(prompt, cached, completion),
+        first_token_ms,
+        total_ms,
+        [Beam(*beam) for beam in beams],
     )
 
 
