@@ -230,6 +230,8 @@ def test_what_becomes_too_much_ends_its_own_reply(tiny):
     assert (whole.error["code"], whole.error["param"]) == ("unsupported_constraint", "response_format")
     error = tiny.post("/v1/chat/completions", body | {"stream": True}).events[-1]["error"]
     assert (error["code"], error["param"]) == ("unsupported_constraint", "response_format")
+    named = tiny.post("/v1/chat/completions", body | {"response_format": None, "guided_json": ways(30, listed)})
+    assert (named.error["code"], named.error["param"]) == ("unsupported_constraint", "guided_json")
     assert ask(tiny, max_tokens=8, guided_choice=["愤怒", "喜悦"])[0][1] == "stop"
 
 

@@ -18,7 +18,7 @@ class ConstraintReader {
  public:
   explicit ConstraintReader(BodyReader& body) : body_(body) {}
 
-  grammar::GrammarPtr read() {
+  RequestedForm read() {
     for (const char* key : {"guided_grammar", "grammar"}) {
       if (body_.has(key)) {
         body_.reject("\"" + std::string(key) +
@@ -37,19 +37,18 @@ class ConstraintReader {
         read_outputs(outputs->get_object());
       }
     }
-    return std::move(grammar_);
+    return std::move(form_);
   }
 
  private:
   void set(std::string_view param, Result<grammar::GrammarPtr> grammar) {
     const std::string name(param);
     if (!grammar) return body_.reject(grammar.error().message, name);
-    if (is_set_) {
+    if (!form_.param.empty()) {
       return body_.reject(
           "\"" + name + "\" is a second rule for the form of the reply; give one only", name);
     }
-    is_set_ = true;
-    grammar_ = *std::move(grammar);
+    form_ = {*std::move(grammar), name};
   }
 
   void set_choices(std::string_view param, const json::value* value) {
@@ -154,14 +153,13 @@ class ConstraintReader {
   }
 
   BodyReader& body_;
-  grammar::GrammarPtr grammar_;
-  bool is_set_ = false;
+  RequestedForm form_;
 };
 
 }  // namespace
 
-grammar::GrammarPtr read_constraint(BodyReader& body) {
-  return body.ok() ? ConstraintReader(body).read() : nullptr;
+RequestedForm read_constraint(BodyReader& body) {
+  return body.ok() ? ConstraintReader(body).read() : RequestedForm{};
 }
 
 }  // namespace munia::server

@@ -113,7 +113,7 @@ class Choices {
 
   Outcome to_outcome(const Error& error) {
     if (error.code == ErrorCode::kUnsupported && request_.job.constraint) {
-      return bad_request(error.message, "response_format", "unsupported_constraint");
+      return bad_request(error.message, request_.form_param, "unsupported_constraint");
     }
     return to_api_error(service_.told_reason(error, scope_), request_.chat ? "messages" : "prompt");
   }

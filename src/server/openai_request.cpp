@@ -4,6 +4,7 @@
 #include <boost/json/array.hpp>
 #include <boost/json/serialize.hpp>
 #include <charconv>
+#include <utility>
 
 #include "base/json_value.h"
 #include "server/answers.h"
@@ -115,7 +116,9 @@ void read_common(BodyReader& body, const LoadedModel& model, CompletionRequest& 
   request.job.stops = read_stops(body);
   read_sampling(body, request.job.sampling);
   read_logit_bias(body, model.bundle->model->config().vocab_size, request.job.sampling);
-  request.job.constraint = read_constraint(body);
+  RequestedForm form = read_constraint(body);
+  request.job.constraint = std::move(form.grammar);
+  request.form_param = std::move(form.param);
   request.job.min_tokens = body.integer("min_tokens", 0, kMostTokens).value_or(0);
   request.job.beams = read_beams(body, request.job.sampling, request.n, request.stream);
   read_other_names_of_beams(body, request);

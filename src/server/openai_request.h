@@ -18,6 +18,7 @@ struct CompletionRequest {
   std::vector<std::vector<std::int32_t>> prompts;  // one for a chat
   std::int64_t n = 1;                              // choices for each prompt
   engine::GenerateJob job;                         // all but the prompt
+  std::string form_param;                          // that asked for job.constraint
   bool stream = false;
   bool include_usage = false;  // of a stream
   bool logprobs = false;
