@@ -1,5 +1,6 @@
 // The values of each type, as a schema bounds them.
 #include <algorithm>
+#include <cmath>
 #include <boost/json/array.hpp>
 
 #include "grammar/formats.h"
@@ -77,7 +78,7 @@ std::pair<std::uint32_t, std::uint32_t> SchemaCompiler::counts(const json::objec
     if (value == nullptr) return fallback;
     json::error_code error;
     const auto number = value->is_number() ? value->to_number<double>(error) : -1;
-    if (error || !(number >= 0) || number != std::uint64_t(std::min(number, 1e18))) {
+    if (error || !(number >= 0) || number != std::floor(number)) {
       fail(where, key, "it must be a whole number from 0");
       return fallback;
     }
