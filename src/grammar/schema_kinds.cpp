@@ -1,7 +1,7 @@
 // The values of each type, as a schema bounds them.
 #include <algorithm>
-#include <cmath>
 #include <boost/json/array.hpp>
+#include <cmath>
 
 #include "grammar/formats.h"
 #include "grammar/regex.h"
