@@ -63,9 +63,10 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 void MappedFile::advise(std::span<const std::byte> part, int advice) const {
   if (part.data() < data_ || part.data() + part.size() > data_ + size_bytes_) return;
-  constexpr std::uintptr_t kPage = 4096;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + kPage - 1) / kPage * kPage;
-  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / kPage * kPage;
+  // Of 16 or 64 KiB on some ARM systems, which refuse addresses between them.
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<std::uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size()) / page * page;
   // Advice only: a refusal costs memory or time, never correctness.
   if (end > begin) (void)madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }

@@ -2,6 +2,10 @@
 
 #include <time.h>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -10,10 +14,38 @@
 namespace munia {
 namespace {
 
+#if defined(__aarch64__) && defined(__linux__)
+
+std::vector<std::string> read_features() {
+  const unsigned long first = getauxval(AT_HWCAP);
+  const unsigned long second = getauxval(AT_HWCAP2);
+  std::vector<std::string> present;
+  if ((first & HWCAP_ASIMD) != 0) present.emplace_back("asimd");
+  if ((first & HWCAP_ASIMDDP) != 0) present.emplace_back("asimddp");
+  if ((second & HWCAP2_I8MM) != 0) present.emplace_back("i8mm");
+  if ((second & HWCAP2_BF16) != 0) present.emplace_back("bf16");
+  if ((first & HWCAP_SVE) != 0) present.emplace_back("sve");
+  return present;
+}
+
+#else
+
 constexpr const char* kFeatures[] = {"avx2",     "fma",      "f16c",        "avx512f",
                                      "avx512bw", "avx512vl", "avx512_vnni", "avx512_bf16",
-                                     "avx_vnni", "amx_bf16", "amx_int8",    "asimd",
-                                     "asimddp",  "i8mm",     "bf16",        "sve"};
+                                     "avx_vnni", "amx_bf16", "amx_int8"};
+
+std::vector<std::string> read_features() {
+  std::istringstream words(keyed_value("/proc/cpuinfo", "flags").value_or(""));
+  std::vector<std::string> all;
+  for (std::string word; words >> word;) all.push_back(word);
+  std::vector<std::string> present;
+  for (const char* feature : kFeatures) {
+    if (std::find(all.begin(), all.end(), feature) != all.end()) present.emplace_back(feature);
+  }
+  return present;
+}
+
+#endif
 
 std::optional<std::uint64_t> number(const std::optional<std::string>& text) {
   std::uint64_t value = 0;
@@ -139,17 +171,14 @@ double process_cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::vector<std::string> cpu_features() {
-  std::optional<std::string> flags = keyed_value("/proc/cpuinfo", "flags");
-  if (!flags) flags = keyed_value("/proc/cpuinfo", "Features");
-  std::vector<std::string> present;
-  std::istringstream words(flags.value_or(""));
-  std::vector<std::string> all;
-  for (std::string word; words >> word;) all.push_back(word);
-  for (const char* feature : kFeatures) {
-    if (std::find(all.begin(), all.end(), feature) != all.end()) present.emplace_back(feature);
-  }
-  return present;
+std::vector<std::string> cpu_features() { return read_features(); }
+
+std::optional<std::string> cpu_name(const std::string& proc_root) {
+  std::optional<std::string> name = keyed_value(proc_root + "/cpuinfo", "model name");
+  if (name) return name;
+  name = first_line(proc_root + "/device-tree/model");
+  while (name && name->ends_with('\0')) name->pop_back();  // the tree's texts end so
+  return name;
 }
 
 CgroupFacts read_cgroup(const std::string& cgroup_root, const std::string& proc_self_cgroup) {

@@ -28,8 +28,13 @@ std::optional<std::uint64_t> process_threads();
 /// Processor time of all threads of this process so far, user and system.
 double process_cpu_seconds();
 
-/// The flags of /proc/cpuinfo that matter for the kernels, in a fixed order.
+/// The flags of the CPU that matter for the kernels, in a fixed order: of x86 from /proc/cpuinfo,
+/// of ARM what the system hands each process (HWCAP), under the names that /proc/cpuinfo has for
+/// them.
 std::vector<std::string> cpu_features();
+/// The CPU's name in /proc/cpuinfo; ARM has none there: the board's, where the device tree tells
+/// it.
+std::optional<std::string> cpu_name(const std::string& proc_root = "/proc");
 
 struct CgroupFacts {
   std::optional<std::uint64_t> memory_limit_bytes;  // tightest of all ancestors

@@ -126,7 +126,7 @@ std::string machine_note(const Session& session) {
   const model::Model& model = *session.bundle->model;
   return fmt::format("{} ({}), {}, {} thread{}, {}", session.bundle->name, model.weights().types,
                      model.kernels().name, session.threads.n, session.threads.n == 1 ? "" : "s",
-                     keyed_value("/proc/cpuinfo", "model name").value_or("?"));
+                     cpu_name().value_or("?"));
 }
 
 void note_progress(const std::string& text) {

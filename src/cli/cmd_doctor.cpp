@@ -60,8 +60,7 @@ void Doctor::report(const char* check, const std::string& value, const std::stri
 }
 
 void Doctor::cpu() {
-  std::optional<std::string> name = keyed_value("/proc/cpuinfo", "model name");
-  report("cpu", name.value_or(lang_.pick("unknown", "未知")));
+  report("cpu", cpu_name().value_or(lang_.pick("unknown", "未知")));
   report("features", join(cpu_features()));
 
   const kernels::KernelList list = kernels::available_kernels();

@@ -30,7 +30,7 @@ constexpr int kMaxThreads = 1024;
 constexpr double kAsGood = 0.97;
 
 std::string machine_digest() {
-  std::string facts = keyed_value("/proc/cpuinfo", "model name").value_or("?");
+  std::string facts = cpu_name().value_or("?");
   for (const std::string& feature : cpu_features()) facts += ' ' + feature;
   facts += '|' + std::to_string(sysconf(_SC_NPROCESSORS_CONF));
   facts += '|' + first_line("/etc/machine-id").value_or("");
