@@ -173,6 +173,29 @@ TEST(SystemInfoTest, CgroupsOfBothVersions) {
   fs::remove_all(root);
 }
 
+TEST(SystemInfoTest, TheNameOfTheCpuOrTheBoard) {
+  namespace fs = std::filesystem;
+  const fs::path root = fs::path(testing::TempDir()) / "munia_cpu_name_test";
+  fs::create_directories(root / "device-tree");
+  EXPECT_FALSE(cpu_name(root.string()));
+  std::ofstream(root / "device-tree/model") << std::string("Board 5 Model B\0", 16);
+  std::ofstream(root / "cpuinfo") << "processor\t: 0\nFeatures\t: fp asimd\n";
+  EXPECT_EQ(cpu_name(root.string()), "Board 5 Model B");
+  std::ofstream(root / "cpuinfo") << "model name\t: Some CPU @ 2 GHz\n";
+  EXPECT_EQ(cpu_name(root.string()), "Some CPU @ 2 GHz");
+  fs::remove_all(root);
+}
+
+TEST(SystemInfoTest, RungsNeedTheFeaturesOfTheCpu) {
+  const std::vector<std::string> features = cpu_features();
+  const auto has = [&](const char* feature) {
+    return std::find(features.begin(), features.end(), feature) != features.end();
+  };
+  EXPECT_EQ(kernels::select_kernels("avx2") != nullptr, has("avx2") && has("fma") && has("f16c"));
+  EXPECT_EQ(kernels::select_kernels("neon") != nullptr, has("asimd"));
+  EXPECT_EQ(kernels::select_kernels("neon_dotprod") != nullptr, has("asimddp"));
+}
+
 TEST(TunedTest, AnEntryMustFitInEveryPart) {
   namespace fs = std::filesystem;
   const fs::path directory = fs::path(testing::TempDir()) / "munia_tuned_test";

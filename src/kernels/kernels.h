@@ -122,7 +122,7 @@ struct AttentionArgs {
 
 /// One rung. All pointers are set; none allocates, throws or keeps state between calls.
 struct Kernels {
-  const char* name;  // "scalar", "avx2", "avx512", "amx", "amx-emulated"
+  const char* name;  // "scalar"; "avx2", "avx512", "amx", "amx-emulated"; "neon", "neon_dotprod"
 
   /// Bytes for PreparedRows of x [n_rows, n_cols].
   std::size_t (*prepared_bytes)(std::int64_t n_rows, std::int64_t n_cols);

@@ -6,9 +6,11 @@
 
 #if MUNIA_KERNELS_X86
 #include <immintrin.h>
+#elif MUNIA_KERNELS_ARM
+#include <arm_neon.h>
+#endif
 
 #include "kernels/target_region.h"
-#endif
 
 namespace munia::kernels {
 namespace {
@@ -65,6 +67,28 @@ std::uint64_t read_avx2(const std::byte* data, std::size_t size_bytes) {
 
 MUNIA_TARGET_END
 
+#elif MUNIA_KERNELS_ARM
+
+constexpr int kChains = 24;  // in two arrays that the compiler keeps in registers
+
+float fma_loop_neon(std::int64_t n) {
+  constexpr int kHalf = kChains / 2;
+  float32x4_t low[kHalf];
+  float32x4_t high[kHalf];
+  for (float32x4_t& a : low) a = vdupq_n_f32(0.5F);
+  for (float32x4_t& a : high) a = vdupq_n_f32(0.5F);
+  const float32x4_t x = vdupq_n_f32(0.999F);
+  for (std::int64_t i = 0; i < n; ++i) {
+    MUNIA_UNROLL
+    for (int j = 0; j < kHalf; ++j) {
+      low[j] = vfmaq_f32(x, low[j], x);
+      high[j] = vfmaq_f32(x, high[j], x);
+    }
+  }
+  for (int j = 0; j < kHalf; ++j) low[0] = vaddq_f32(low[0], vaddq_f32(low[j], high[j]));
+  return vgetq_lane_f32(low[0], 0);
+}
+
 #endif
 
 std::uint64_t read_words(const std::byte* data, std::size_t size_bytes) {
@@ -84,6 +108,10 @@ double fma_probe(std::string_view rung, std::int64_t n_loops) {
   const bool wide = rung != "avx2" && select_kernels("avx512") != nullptr;
   keep_float = wide ? fma_loop_avx512(n_loops) : fma_loop_avx2(n_loops);
   return 2.0 * kChains * (wide ? 16 : 8) * static_cast<double>(n_loops);
+#elif MUNIA_KERNELS_ARM
+  if (rung == "scalar") return 0;
+  keep_float = fma_loop_neon(n_loops);
+  return 2.0 * kChains * 4 * static_cast<double>(n_loops);
 #else
   static_cast<void>(rung);
   static_cast<void>(n_loops);

@@ -3,12 +3,17 @@
 
 #include "kernels/kernels.h"
 
-// The vector rungs exist where the compiler targets 64-bit x86; the code asks cpuid before it uses
-// them. Elsewhere the room has the scalar rung only.
+// The vector rungs exist where the compiler targets 64-bit x86 or ARM; the code asks cpuid or the
+// kernel's HWCAP before it uses them. Elsewhere the room has the scalar rung only.
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define MUNIA_KERNELS_X86 1
 #else
 #define MUNIA_KERNELS_X86 0
+#endif
+#if defined(__aarch64__) && defined(__linux__) && (defined(__GNUC__) || defined(__clang__))
+#define MUNIA_KERNELS_ARM 1
+#else
+#define MUNIA_KERNELS_ARM 0
 #endif
 
 namespace munia::kernels {
@@ -20,6 +25,10 @@ extern const Kernels kAvx512Kernels;
 extern const Kernels kAvx512VnniKernels;  // also named "avx512": only faster
 /// The one of these two that this CPU is best served with; it has AVX-512.
 const Kernels& best_avx512_kernels();
+#endif
+#if MUNIA_KERNELS_ARM
+extern const Kernels kNeonKernels;
+extern const Kernels kNeonDotprodKernels;
 #endif
 
 /// Screening of the scalar rung (screen_reference.cpp), and E of the one order of additions.

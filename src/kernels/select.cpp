@@ -1,5 +1,6 @@
-// Which rungs this machine can run: asks cpuid for the instructions and xgetbv whether the system
-// saves their registers; for AMX also asks the system for the tile registers and tries them.
+// Which rungs this machine can run. x86: asks cpuid for the instructions and xgetbv whether the
+// system saves their registers; for AMX also asks the system for the tile registers and tries them.
+// ARM: asks HWCAP, in which Linux tells both.
 #include <cerrno>
 
 #include "kernels/amx.h"
@@ -7,6 +8,8 @@
 
 #if MUNIA_KERNELS_X86
 #include <cpuid.h>
+#elif MUNIA_KERNELS_ARM
+#include <sys/auxv.h>
 #endif
 
 namespace munia::kernels {
@@ -72,6 +75,15 @@ std::string_view find_amx_problem() {
   return "";
 }
 
+#elif MUNIA_KERNELS_ARM
+
+/// SDOT and what kernels_neon_dotprod.cpp is compiled for beside it (ARMv8.2: the atomic, CRC and
+/// RDMA instructions); every CPU with SDOT known has them.
+bool has_dotprod() {
+  constexpr unsigned long kNeeded = HWCAP_ASIMDDP | HWCAP_ATOMICS | HWCAP_CRC32 | HWCAP_ASIMDRDM;
+  return (getauxval(AT_HWCAP) & kNeeded) == kNeeded;
+}
+
 #endif
 
 }  // namespace
@@ -82,7 +94,7 @@ std::string_view amx_problem() {
   static const std::string_view problem = find_amx_problem();
   return problem;
 #else
-  return "this CPU has no AMX with BF16";
+  return "it is an extension of x86 CPUs";
 #endif
 }
 
@@ -103,6 +115,9 @@ KernelList available_kernels() {
     list.rungs[list.n_rungs++] = &best_avx512_kernels();
   }
   if (amx_problem().empty()) list.rungs[list.n_rungs++] = &amx_kernels();
+#elif MUNIA_KERNELS_ARM
+  list.rungs[list.n_rungs++] = &kNeonKernels;  // in every 64-bit ARM CPU that Linux runs on
+  if (has_dotprod()) list.rungs[list.n_rungs++] = &kNeonDotprodKernels;
 #endif
   return list;
 }
