@@ -25,10 +25,10 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs
+.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 run: program ## Build, fetch a model if none is there, run the main job on TEXT="…"
 	@model="$$(build/munia pull --default)"; build/munia predict --model "$$model" "$$TEXT"
@@ -73,6 +73,15 @@ wheel: ## Build a wheel that carries what it needs: build/wheel/munia-*.whl
 	@tools/bootstrap.sh build python
 	@tools/venv.sh python > /dev/null
 	@tools/wheel.sh build/venv-python/bin/python build/wheel
+
+# The tests that are built here are run by tests/test_arm64.py (make test-long): qemu is slow.
+arm64: ## Cross-build for 64-bit ARM Linux (build/arm64/munia), try it under qemu
+	@tools/bootstrap.sh build arm64
+	@tools/arm64_root.sh
+	@$(call configure,arm64,build/arm64)
+	@cmake --build build/arm64 -j $(JOBS) \
+	  --target munia munia_base_test munia_kernels_test munia_model_files_test
+	@tools/arm64_run.sh build/arm64/munia doctor --model tests/models/qwen2-tied-bf16
 
 # Everything, tests included.
 all-programs: web package-configured
