@@ -18,6 +18,7 @@
 #include "kernels/target_region.h"
 
 #define MUNIA_DOTPROD 0
+#define MUNIA_UNROLL_WORDS  // unrolled, GCC 12 wants more registers than there are and spills
 // NEON is in the baseline: no region of more instructions.
 namespace munia::kernels {
 namespace neon {

@@ -18,6 +18,7 @@
 #include "kernels/target_region.h"
 
 #define MUNIA_DOTPROD 1
+#define MUNIA_UNROLL_WORDS  // unrolled, GCC 12 wants more registers than there are and spills
 MUNIA_TARGET_BEGIN("arch=armv8.2-a+dotprod")
 namespace munia::kernels {
 namespace neon_dotprod {
