@@ -94,7 +94,7 @@ class [[nodiscard]] Status {
 
 /// Asserts something that only a mistake in munia's own code can break.
 #define MUNIA_CHECK(condition) \
-  ((condition) ? static_cast<void>(0) : ::munia::check_failed(#condition, __FILE__, __LINE__))
+  ((condition) ? static_cast<void>(0) : ::munia::check_failed(#condition, __FILE_NAME__, __LINE__))
 
 #define MUNIA_CONCAT_INNER(a, b) a##b
 #define MUNIA_CONCAT(a, b) MUNIA_CONCAT_INNER(a, b)
