@@ -1,4 +1,6 @@
 // munia config: each setting, its value, and where the value came from.
+#include <fmt/format.h>
+
 #include <map>
 #include <string>
 
@@ -44,26 +46,36 @@ std::map<std::string, Shown> tuned_values(const Context& context) {
   return out;
 }
 
+void print_setting(const Context& context, const std::string& key, const Shown& shown) {
+  const auto& [value, origin, from] = shown;
+  if (context.json) {
+    JsonWriter writer;
+    writer.begin_object()
+        .field("key", key)
+        .field("value", value)
+        .field("origin", origin)
+        .field("from", from)
+        .end_object();
+    context.out->line(writer.text());
+    return;
+  }
+  const std::string where = origin == from ? origin : origin + " " + from;
+  context.out->line(fmt::format("{:<14} = {:<24} # {}", key, value, where));
+}
+
 ExitStatus run_config(const Context& context) {
   const std::map<std::string, Shown> tuned = tuned_values(context);
   for (const SettingInfo& info : setting_infos()) {
     const Settings::Value& set = context.settings.value(info.key);
     Shown shown{set.text, origin_name(set.origin), context.settings.origin_text(info.key)};
     if (const auto found = tuned.find(info.key); found != tuned.end()) shown = found->second;
-    const auto& [value, origin, from] = shown;
-    if (context.json) {
-      JsonWriter writer;
-      writer.begin_object()
-          .field("key", info.key)
-          .field("value", value)
-          .field("origin", origin)
-          .field("from", from)
-          .end_object();
-      context.out->line(writer.text());
-    } else {
-      const std::string where = origin == from ? origin : origin + " " + from;
-      context.out->line(fmt::format("{:<14} = {:<24} # {}", info.key, value, where));
-    }
+    print_setting(context, info.key, shown);
+  }
+  // The tables of the config file: serve.port
+  for (const ConfigFlag& flag : context.settings.command_flags()) {
+    const std::string value = fmt::format("{}", fmt::join(flag.values, ","));
+    print_setting(context, flag.command + "." + flag.key,
+                  {value, origin_name(Origin::kConfigFile), context.settings.config_path()});
   }
   return ExitStatus::kDone;
 }

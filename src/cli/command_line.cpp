@@ -1,6 +1,7 @@
 #include "cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 #include <utility>
@@ -160,7 +161,7 @@ CommandLine::CommandLine(Lang lang) : lang_(lang), app_(std::make_unique<CLI::Ap
 CommandLine::~CommandLine() = default;
 
 void CommandLine::add_common(CLI::App& app) {
-  const char* group = lang_.pick("Common flags", "通用选项");
+  const char* group = common_group();
   app.add_flag_callback(
          "--json", [this] { parsed_.json = true; },
          lang_.pick("JSON Lines on standard output, nothing else there",
@@ -244,6 +245,50 @@ CommandLine::Parsed CommandLine::parse(int argc, const char* const* argv) {
   }
   if (!parsed_.run && !parsed_.version) parsed_.text = app_->help();
   return parsed_;
+}
+
+void CommandLine::apply_config(const std::vector<ConfigFlag>& config, const std::string& path) {
+  const CLI::App* running =
+      app_->get_subcommands().empty() ? nullptr : app_->get_subcommands().front();
+  for (const ConfigFlag& line : config) {
+    const auto commands =
+        app_->get_subcommands([&](const CLI::App* sub) { return sub->get_name() == line.command; });
+    if (commands.empty()) {
+      fail(ExitStatus::kCannotLoad, lang_.tr("{}: [{}]: there is no such command",
+                                             "{}：[{}]：没有这个命令", path, line.command));
+    }
+    CLI::App* command = commands.front();
+    std::string name = line.key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    CLI::Option* option = command->get_option_no_throw("--" + name);
+    if (option == nullptr || option == command->get_help_ptr() ||
+        option->get_group() == common_group()) {
+      fail(ExitStatus::kCannotLoad,
+           lang_.tr("{}: [{}] {}: `munia {}` has no flag --{} of its own; settings of all commands "
+                    "stand above the tables",
+                    "{}：[{}] {}：`munia {}` 没有自己的选项 --{}；所有命令共用的设置写在各表之前",
+                    path, line.command, line.key, line.command, name));
+    }
+    if (command != running || option->count() > 0) continue;
+    const bool is_switch = option->get_items_expected_max() == 0;
+    if (is_switch && line.values == std::vector<std::string>{"false"}) continue;
+    std::string why;
+    if (is_switch && line.values != std::vector<std::string>{"true"}) {
+      why = lang_.pick("must be true or false", "应当是 true 或 false");
+    } else {
+      try {
+        for (const std::string& value : line.values) option->add_result(mark(value));
+        option->run_callback();
+        continue;
+      } catch (const CLI::Error& error) {
+        why = error.what();
+      } catch (const CommandFailure& failure) {
+        why = failure.what();
+      }
+    }
+    fail(ExitStatus::kUsage,
+         lang_.tr("{}: [{}] {}: {}", "{}：[{}] {}：{}", path, line.command, line.key, why));
+  }
 }
 
 std::string CommandLine::find_lang_flag(int argc, const char* const* argv) {

@@ -21,6 +21,8 @@ class Error;
 
 namespace munia::cli {
 
+struct ConfigFlag;
+
 /// One command while it is being described. The variables that take values must live until run().
 class CommandSpec {
  public:
@@ -68,12 +70,17 @@ class CommandLine {
   };
   /// Fails with status 2 and a sentence that names the flag or command.
   Parsed parse(int argc, const char* const* argv);
+  /// After parse(): gives the running command the flags of its table that the command line does not
+  /// name. Fails with status 3 at a table or key that names no command or flag, with 2 at a bad
+  /// value; both sentences begin with `path`.
+  void apply_config(const std::vector<ConfigFlag>& config, const std::string& path);
 
   /// The value of --lang in unparsed arguments, or empty.
   static std::string find_lang_flag(int argc, const char* const* argv);
 
  private:
   void add_common(CLI::App& app);
+  const char* common_group() const { return lang_.pick("Common flags", "通用选项"); }
   [[noreturn]] void fail_parse(const CLI::Error& error) const;
   Lang lang_;
   std::unique_ptr<CLI::App> app_;

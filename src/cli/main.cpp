@@ -97,6 +97,7 @@ ExitStatus run(int argc, const char* const* argv, Context& context) {
   context.settings = Settings::resolve(parsed.flags, parsed.config, read_environment, context.lang);
   const std::string& lang = context.settings.value("lang").text;
   if (lang != "auto") context.lang = Lang(lang == "zh");
+  line.apply_config(context.settings.command_flags(), context.settings.config_path());
   context.hub = hub_options(context.settings);
   return parsed.run();
 }

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <sstream>
 #include <toml.hpp>
+#include <tuple>
 #include <utility>
 
 #include "base/cpu_topology.h"
@@ -97,14 +98,44 @@ std::string toml_text(const toml::value& value, const std::string& key, const st
                                         "{}：{} 应当是字符串、整数或 true/false", path, key));
 }
 
-std::map<std::string, std::string> read_config(const std::string& path, Lang lang) {
+struct ConfigFile {
+  std::map<std::string, std::string> settings;
+  std::vector<ConfigFlag> command_flags;
+};
+
+// [serve] port = 8080, cors = ["…", "…"]
+void read_table(const std::string& command, const toml::value& table, const std::string& path,
+                Lang lang, ConfigFile& out) {
+  for (const auto& [key, value] : table.as_table()) {
+    const std::string shown = "[" + command + "] " + key;
+    ConfigFlag flag{command, key, {}};
+    if (value.is_boolean()) {
+      flag.values = {value.as_boolean() ? "true" : "false"};
+    } else if (value.is_floating()) {
+      flag.values = {fmt::format("{}", value.as_floating())};
+    } else if (value.is_array()) {
+      for (const toml::value& item : value.as_array()) {
+        flag.values.push_back(toml_text(item, shown, path, lang));
+      }
+    } else {
+      flag.values = {toml_text(value, shown, path, lang)};
+    }
+    if (!flag.values.empty()) out.command_flags.push_back(std::move(flag));
+  }
+}
+
+ConfigFile read_config(const std::string& path, Lang lang) {
   const Result<std::string> content = read_file(path, kMaxConfigBytes);
   if (!content) fail(ExitStatus::kCannotLoad, content.error().message);
-  std::map<std::string, std::string> out;
+  ConfigFile out;
   try {
     std::istringstream stream(*content);
     const toml::value root = toml::parse(stream, path);
     for (const auto& [key, value] : root.as_table()) {
+      if (value.is_table()) {
+        read_table(key, value, path, lang, out);
+        continue;
+      }
       const bool known = std::any_of(std::begin(kSettings), std::end(kSettings),
                                      [&](const SettingInfo& info) { return key == info.key; });
       if (!known) {
@@ -114,8 +145,13 @@ std::map<std::string, std::string> read_config(const std::string& path, Lang lan
                                               "{}：第 {} 行：未知的设置 {}；可用的有：{}", path,
                                               value.location().line(), key, names));
       }
-      out[key] = toml_text(value, key, path, lang);
+      out.settings[key] = toml_text(value, key, path, lang);
     }
+    // The tables come in no order of their own.
+    std::sort(out.command_flags.begin(), out.command_flags.end(),
+              [](const ConfigFlag& a, const ConfigFlag& b) {
+                return std::tie(a.command, a.key) < std::tie(b.command, b.key);
+              });
   } catch (const toml::exception& error) {
     std::string what = error.what();
     fail(ExitStatus::kCannotLoad,
@@ -166,7 +202,7 @@ Settings Settings::resolve(const std::map<std::string, std::string>& flags,
                            const std::optional<std::string>& config_flag,
                            const ReadEnvironment& environment, Lang lang) {
   Settings settings;
-  std::map<std::string, std::string> config;
+  ConfigFile config;
   std::optional<std::string> path = config_flag ? config_flag : environment("MUNIA_CONFIG");
   if (path && path->empty()) path.reset();
   if (path) {
@@ -176,6 +212,7 @@ Settings Settings::resolve(const std::map<std::string, std::string>& flags,
     settings.config_path_ = usual;
   }
   if (!settings.config_path_.empty()) config = read_config(settings.config_path_, lang);
+  settings.command_flags_ = std::move(config.command_flags);
 
   for (const SettingInfo& info : kSettings) {
     Value value{info.fallback, Origin::kDefault};
@@ -184,7 +221,7 @@ Settings Settings::resolve(const std::map<std::string, std::string>& flags,
     } else if (const auto variable = environment(info.environment);
                variable && !variable->empty()) {
       value = {*variable, Origin::kEnvironment};
-    } else if (const auto entry = config.find(info.key); entry != config.end()) {
+    } else if (const auto entry = config.settings.find(info.key); entry != config.settings.end()) {
       value = {entry->second, Origin::kConfigFile};
     }
     const std::string_view key = info.key;

@@ -35,6 +35,13 @@ std::span<const SettingInfo> setting_infos();
 
 enum class Origin { kDefault, kConfigFile, kEnvironment, kFlag };
 
+/// A line of a command's table in the config file: [serve] port = 8080.
+struct ConfigFlag {
+  std::string command;
+  std::string key;                  // the flag's name, with _ for -
+  std::vector<std::string> values;  // "true" or "false" for a switch
+};
+
 class Settings {
  public:
   struct Value {
@@ -53,6 +60,9 @@ class Settings {
   std::string origin_text(std::string_view key) const;
   /// The config file that was read; empty when there is none.
   const std::string& config_path() const { return config_path_; }
+
+  /// The lines of the config file's tables, one for each command: [serve] port = 8080.
+  const std::vector<ConfigFlag>& command_flags() const { return command_flags_; }
 
   const std::string& model() const { return value("model").text; }
   std::optional<int> threads() const;         // nothing: tuned, or as many as the machine allows
@@ -77,6 +87,7 @@ class Settings {
   [[noreturn]] void reject(std::string_view key, const std::string& why, Lang lang) const;
   std::map<std::string, Value, std::less<>> values_;
   std::string config_path_;
+  std::vector<ConfigFlag> command_flags_;
 };
 
 /// The language before anything else is known: `flag` (of --lang, may be empty), MUNIA_LANG,
