@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "cli/commands.h"
+#include "cli/service_notice.h"
 #include "cli/session.h"
 #include "cli/task_options.h"
 #include "server/app.h"
@@ -154,6 +155,8 @@ void announce(const Context& context, const std::string& address, server::Log& l
 
 void load_model(const Context& context, std::optional<Session>& session, server::Service& service,
                 server::Log& log) {
+  const ServiceNotice notice(context.notify_socket);
+  notice.status(context.lang.tr("loading {}", "正在加载 {}", context.settings.model()));
   session = open_session(context);
   const model::Model& model = *session->bundle->model;
   service.metrics().set_model(
@@ -165,16 +168,20 @@ void load_model(const Context& context, std::optional<Session>& session, server:
   loaded.id = session->bundle->name;
   loaded.created = static_cast<std::int64_t>(std::time(nullptr));
   service.set_model(std::move(loaded));
-  log.info(context.lang.tr("ready: {} ({})", "就绪：{}（{}）", session->bundle->name,
-                           session->threads.reason));
+  const std::string ready = context.lang.tr("ready: {} ({})", "就绪：{}（{}）",
+                                            session->bundle->name, session->threads.reason);
+  log.info(ready);
+  notice.ready(ready);
 }
 
 void shut_down(const Context& context, const ServeFlags& flags, const StopRequests& stops,
                server::HttpServer& http, server::App& app, server::Service& service,
                server::Log& log) {
   constexpr double kStep = 0.1;
-  log.info(
-      context.lang.pick("shutting down: finishing what has begun", "正在关闭：完成已开始的请求"));
+  const char* ending =
+      context.lang.pick("shutting down: finishing what has begun", "正在关闭：完成已开始的请求");
+  log.info(ending);
+  ServiceNotice(context.notify_socket).stopping(ending);
   service.drain();
   http.drain();
   double waited = 0;

@@ -19,6 +19,7 @@ struct Context {
   Output* out = nullptr;
   Interrupts* interrupts = nullptr;
   bool json = false;
+  std::string notify_socket;  // of the service manager that started this process; may be empty
 };
 
 }  // namespace munia::cli

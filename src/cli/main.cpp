@@ -99,6 +99,7 @@ ExitStatus run(int argc, const char* const* argv, Context& context) {
   if (lang != "auto") context.lang = Lang(lang == "zh");
   line.apply_config(context.settings.command_flags(), context.settings.config_path());
   context.hub = hub_options(context.settings);
+  context.notify_socket = read_environment("NOTIFY_SOCKET").value_or("");
   return parsed.run();
 }
 
