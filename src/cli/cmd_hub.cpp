@@ -228,8 +228,8 @@ void add_pull(CommandLine& line, Context& context) {
   spec.flag("--default", flags->take_default,
             "the default model, or the next that some source can deliver",
             "默认模型；若无法获取，则取下一个可获取的模型");
-  spec.option("--source", flags->source, "SOURCE", "only from: hf, modelscope or packages",
-              "只从此处获取：hf、modelscope 或 packages");
+  spec.option("--source", flags->source, "hf|modelscope|packages", "ask only this source",
+              "只从此处获取");
   spec.option("--name", flags->name, "NAME", "what a model from a path is to be called",
               "从路径获取的模型使用此名字");
   spec.run([&context, flags] {

@@ -27,6 +27,11 @@ std::string with_default(const char* help, const std::string& value) {
   return value.empty() ? help : std::string(help) + " [" + value + "]";
 }
 
+// Those that are not hidden, in the order of help.
+std::vector<const CLI::App*> shown_commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App* sub) { return !sub->get_group().empty(); });
+}
+
 }  // namespace
 
 CommandSpec& CommandSpec::texts(const char* name, std::vector<std::string>& out,
@@ -126,6 +131,11 @@ CommandSpec& CommandSpec::flag(const char* names, bool& out, const char* help_en
   return *this;
 }
 
+CommandSpec& CommandSpec::hide() {
+  app_->group("");
+  return *this;
+}
+
 void CommandSpec::run(std::function<ExitStatus()> body) {
   app_->final_callback([selected = selected_, body = std::move(body)] { *selected = body; });
 }
@@ -212,7 +222,7 @@ void CommandLine::fail_parse(const CLI::Error& error) const {
     }
     if (used == nullptr && !looks_like_flag) {
       std::string names;
-      for (const CLI::App* sub : app_->get_subcommands([](const CLI::App*) { return true; })) {
+      for (const CLI::App* sub : shown_commands(*app_)) {
         names += (names.empty() ? "" : ", ") + sub->get_name();
       }
       fail(ExitStatus::kUsage, lang_.tr("there is no command \"{}\"; the commands are: {}",
@@ -289,6 +299,36 @@ void CommandLine::apply_config(const std::vector<ConfigFlag>& config, const std:
     fail(ExitStatus::kUsage,
          lang_.tr("{}: [{}] {}: {}", "{}：[{}] {}：{}", path, line.command, line.key, why));
   }
+}
+
+CommandDescription CommandLine::describe(const CLI::App& app) const {
+  CommandDescription out;
+  out.help = app.get_description();
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string& help = option->get_description();
+    if (option->get_positional()) {
+      out.arguments.push_back({option->get_name(true), help, option->get_required(),
+                               option->get_items_expected_max() > 1});
+      continue;
+    }
+    CommandDescription::Option described;
+    for (const std::string& name : option->get_snames()) described.names.push_back("-" + name);
+    for (const std::string& name : option->get_lnames()) described.names.push_back("--" + name);
+    if (option->get_items_expected_max() > 0) described.value_name = option->get_type_name();
+    described.help = help;
+    described.common = option->get_group() == common_group();
+    out.options.push_back(std::move(described));
+  }
+  return out;
+}
+
+std::vector<CommandDescription> CommandLine::describe() const {
+  std::vector<CommandDescription> out{describe(*app_)};
+  for (const CLI::App* sub : shown_commands(*app_)) {
+    out.push_back(describe(*sub));
+    out.back().name = sub->get_name();
+  }
+  return out;
 }
 
 std::string CommandLine::find_lang_flag(int argc, const char* const* argv) {

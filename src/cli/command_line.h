@@ -23,6 +23,26 @@ namespace munia::cli {
 
 struct ConfigFlag;
 
+/// A command as its help shows it, for manual pages and the completions of shells.
+struct CommandDescription {
+  struct Option {
+    std::vector<std::string> names;  // "-o", "--output"
+    std::string value_name;          // empty for a switch
+    std::string help;
+    bool common = false;  // one that all commands have
+  };
+  struct Argument {
+    std::string name;
+    std::string help;
+    bool required = false;
+    bool many = false;
+  };
+  std::string name;  // empty for the program itself
+  std::string help;
+  std::vector<Argument> arguments;
+  std::vector<Option> options;
+};
+
 /// One command while it is being described. The variables that take values must live until run().
 class CommandSpec {
  public:
@@ -43,6 +63,8 @@ class CommandSpec {
   CommandSpec& number(const char* names, float& out, float low, float high, const char* help_en,
                       const char* help_zh);
   CommandSpec& flag(const char* names, bool& out, const char* help_en, const char* help_zh);
+  /// The command is left out of help and of descriptions.
+  CommandSpec& hide();
   /// What the command does once everything is parsed.
   void run(std::function<ExitStatus()> body);
 
@@ -74,6 +96,8 @@ class CommandLine {
   /// name. Fails with status 3 at a table or key that names no command or flag, with 2 at a bad
   /// value; both sentences begin with `path`.
   void apply_config(const std::vector<ConfigFlag>& config, const std::string& path);
+  /// The program itself, then its commands in the order of help.
+  std::vector<CommandDescription> describe() const;
 
   /// The value of --lang in unparsed arguments, or empty.
   static std::string find_lang_flag(int argc, const char* const* argv);
@@ -81,6 +105,7 @@ class CommandLine {
  private:
   void add_common(CLI::App& app);
   const char* common_group() const { return lang_.pick("Common flags", "通用选项"); }
+  CommandDescription describe(const CLI::App& app) const;
   [[noreturn]] void fail_parse(const CLI::Error& error) const;
   Lang lang_;
   std::unique_ptr<CLI::App> app_;

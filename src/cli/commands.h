@@ -28,5 +28,6 @@ void add_pull(CommandLine& line, Context& context);
 void add_models(CommandLine& line, Context& context);
 void add_rm(CommandLine& line, Context& context);
 void add_bundle(CommandLine& line, Context& context);
+void add_describe(CommandLine& line, Context& context);
 
 }  // namespace munia::cli

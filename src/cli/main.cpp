@@ -73,6 +73,7 @@ void add_commands(CommandLine& line, Context& context) {
   add_models(line, context);
   add_rm(line, context);
   add_bundle(line, context);
+  add_describe(line, context);
 }
 
 ExitStatus run(int argc, const char* const* argv, Context& context) {
