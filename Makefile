@@ -16,6 +16,7 @@ JOBS = $$(tools/jobs.sh)
 TEST_MODELS := qwen2.5-coder-0.5b-packaged smollm2-135m-instruct
 FUZZ_SECONDS ?= 60
 SERVE_FLAGS ?=
+IMAGE ?= munia
 
 # $(call configure,PRESET,DIR): once; afterwards ninja itself runs CMake again when it must. CMake's
 # report goes to a log and is shown only when it fails.
@@ -25,7 +26,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64
+.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64 deb image
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -137,7 +138,14 @@ claims: program ## The articles' figures of accuracy, measured with intervals: S
 	  $(if $(WEIBO),--weibo "$(WEIBO)")
 
 install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)
+	@cmake --build build --target shell_files
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
+
+deb: web program ## Build the Debian package: build/package/munia_*.deb
+	@tools/make_deb.sh build build/package
+
+image: ## Build the container image (needs Docker): IMAGE=munia
+	@docker build -f deploy/Dockerfile -t "$(IMAGE)" .
 
 clean: ## Remove everything that was built (models stay in the cache)
 	@rm -rf build web/dist web/node_modules
