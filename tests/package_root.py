@@ -1,6 +1,7 @@
 """A bare Debian 12 root for the tests of packages (tools/clean_root.sh), the Debian package of the build
-that is tested, and the last stage of the image carried out without an engine."""
+that is tested, and the stages of the image carried out without an engine."""
 
+import fnmatch
 import json
 import os
 import re
@@ -72,6 +73,8 @@ class CleanRoot:
                 *map(str, command)]
 
     def environment(self, **variables):
+        if "NODE_EXTRA_CA_CERTS" in os.environ:  # npm reads the system's list only when told to
+            variables.setdefault("NODE_EXTRA_CA_CERTS", "/etc/ssl/certs/ca-certificates.crt")
         return {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
                 "LANG": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"} | variables
 
@@ -109,53 +112,85 @@ def unit_settings(text):
     return settings
 
 
-class Image:
-    """The last stage of deploy/Dockerfile, in a clean root."""
+def docker_context():
+    """Names of the files that `docker build` sees: those of the tree without .dockerignore's (plain
+    names and, at any depth, **/NAME)."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    ignored = [line for line in lines if line and not line.startswith("#")]
+    names = [name for name in ignored if not name.startswith("**/")]
+    patterns = [name[3:] for name in ignored if name.startswith("**/")]
+    listed = checked("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
+    for file in filter(None, listed.split("\0")):
+        left_out = any(file == name or file.startswith(name + "/") for name in names)
+        left_out |= any(fnmatch.fnmatch(part, pattern) for part in file.split("/") for pattern in patterns)
+        if not left_out and (ROOT / file).is_file():
+            yield file
 
-    def __init__(self, root, stage_files):
-        """`stage_files`: folder of the build stage → a folder here."""
+
+class Image:
+    """A stage of deploy/Dockerfile, carried out in a clean root."""
+
+    def __init__(self, root, stage, files_of_stages=None, variables=None):
+        """`stage`: a name, or "" for the last one. `files_of_stages`: folder of another stage → a
+        folder here. `variables`: for the commands, beside those of the Dockerfile."""
         self.root = root
-        self.environment = {}
+        self.files_of_stages = files_of_stages or {}
+        self.environment = dict(variables or {})
         self.user = "0:0"
+        self.folder = "/"
         self.entrypoint, self.arguments, self.health = [], [], []
         text = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-        last = max(i for i, line in enumerate(lines) if line.startswith("FROM "))
-        self.base = lines[last].split()[1]
-        for line in lines[last + 1:]:
+        stages = []
+        for line in text.splitlines():
             word, _, rest = line.partition(" ")
-            getattr(self, "do_" + word.lower())(rest, stage_files)
+            if word == "FROM":
+                stages.append((rest, []))
+            elif word and not word.startswith("#"):
+                stages[-1][1].append((word, rest))
+        bases = {head.partition(" AS ")[2]: (head.split()[0], lines) for head, lines in stages}
+        self.base, lines = bases[stage]
+        for word, rest in lines:
+            getattr(self, "do_" + word.lower())(rest)
 
-    def do_run(self, rest, stage_files):
+    def do_run(self, rest):
         mounted = re.match(r"--mount=type=bind,from=(\w+),source=(\S+?),target=(\S+) ", rest)
         if mounted:
             rest = rest[mounted.end():]
             target = self.root.file(mounted.group(3))
-            shutil.copytree(stage_files[mounted.group(2)], target, dirs_exist_ok=True)
-        self.root.run("sh", "-c", rest, env=self.environment)
+            shutil.copytree(self.files_of_stages[mounted.group(2)], target, dirs_exist_ok=True)
+        self.root.run("sh", "-c", f"cd {self.folder} && {rest}", env=self.environment)
         if mounted:  # what was mounted is not part of the image
             for path in target.iterdir():
                 path.unlink()
 
-    def do_env(self, rest, _):
+    def do_workdir(self, rest):
+        self.folder = rest
+        self.root.file(rest).mkdir(parents=True, exist_ok=True)
+
+    def do_copy(self, rest):
+        assert rest == ". ."
+        for name in docker_context():
+            self.root.put(ROOT / name, f"{self.folder}/{name}")
+
+    def do_env(self, rest):
         self.environment |= dict(pair.split("=", 1) for pair in shlex.split(rest))
 
-    def do_volume(self, rest, _):
+    def do_volume(self, rest):
         assert self.root.file(rest).is_dir()
 
-    def do_user(self, rest, _):
+    def do_user(self, rest):
         self.user = rest
 
-    def do_expose(self, rest, _):
+    def do_expose(self, rest):
         assert rest.isdigit()
 
-    def do_healthcheck(self, rest, _):
+    def do_healthcheck(self, rest):
         self.health = json.loads(rest.partition(" CMD ")[2])
 
-    def do_entrypoint(self, rest, _):
+    def do_entrypoint(self, rest):
         self.entrypoint = json.loads(rest)
 
-    def do_cmd(self, rest, _):
+    def do_cmd(self, rest):
         self.arguments = json.loads(rest)
 
     def command(self, words):

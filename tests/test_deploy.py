@@ -13,7 +13,7 @@ import yaml
 
 from munia_cli import BIN, ROOT
 from munia_server import PATIENCE, Server
-from package_root import checked, describe, unit_settings
+from package_root import checked, describe, docker_context, unit_settings
 
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "munia.service"
@@ -173,15 +173,11 @@ def test_kubernetes():
 
 def test_the_image_can_be_built_from_what_docker_sees(tmp_path):
     """.dockerignore leaves out much; what is left must configure."""
-    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
-    ignored = [line for line in lines if line and not line.startswith("#")]
-    assert {".git", "build", "web/node_modules"} <= set(ignored)
-    listed = checked("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT)
-    for name in filter(None, listed.split("\0")):
-        left_out = any(name == entry or name.startswith(entry + "/") for entry in ignored)
-        if not left_out and (ROOT / name).is_file():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, tmp_path / name)
+    names = list(docker_context())
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    assert not [name for name in names if name.startswith((".git/", "build/", "tests/models/"))]
     assert not (tmp_path / "tests" / "goldens").exists()
     checked("cmake", "--preset", "release", cwd=tmp_path)
     assert (tmp_path / "build" / "CPackConfig.cmake").exists()

@@ -320,9 +320,26 @@ def test_completions_of_zsh_and_fish(root, deb):
 
 
 @pytest.mark.long
+def test_the_stage_that_builds_the_image(root, deb):
+    """In the bare root, from what Docker sees: minutes of compiling."""
+    image = Image(root, "build")
+    assert image.base == "debian:12"
+    (built,) = root.file("/src/build/package").glob("munia_*.deb")
+    assert built.name == deb.name
+
+    def files(package):
+        return [line.split(None, 5)[5] for line in checked("dpkg-deb", "-c", package).splitlines()]
+
+    assert files(built) == files(deb)
+    root.run("apt-get", "install", "-y", "--no-install-recommends", f"/src/build/package/{built.name}")
+    assert root.run("munia", "--version") == checked(BIN, "--version")
+    assert b"/assets/index" in root.file("/usr/bin/munia").read_bytes(), "the page is in the program"
+
+
+@pytest.mark.long
 def test_the_image(root, deb):
     before = int(checked("du", "-s", root.path).split()[0])
-    image = Image(root, {"/src/build/package": deb.parent})
+    image = Image(root, "", {"/src/build/package": deb.parent})
     assert image.base.startswith("debian:12")
     added = int(checked("du", "-s", root.path).split()[0]) - before
     assert added < 70_000, f"the package and its libraries add {added} KiB"

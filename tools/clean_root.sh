@@ -35,6 +35,10 @@ make_root() {
     # Proxies and the like are this machine's too.
     apt-config dump | grep '^Acquire::' >"$dir/etc/apt/apt.conf.d/99host" || true
     cp /etc/resolv.conf "$dir/etc/resolv.conf"
+    # So is whom it trusts beside Debian's list: a network's own authority.
+    if [ -d /usr/local/share/ca-certificates ]; then
+        cp -r /usr/local/share/ca-certificates "$dir/usr/local/share/"
+    fi
     # Nothing may be started by a package, as in a build of an image.
     printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d"
     chmod +x "$dir/usr/sbin/policy-rc.d"
