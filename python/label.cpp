@@ -58,19 +58,29 @@ tasks::Recipe recipe_named(const std::string& name) {
                     "\"; it must be \"head\", \"prior\", \"threshold\" or \"zero-shot\"");
 }
 
-/// Labels of all texts, or the Error of the first that has none. Without the GIL.
-Result<std::vector<tasks::BulkOutcome>> classify_all(const tasks::Classifier& classifier,
-                                                     const tasks::BulkOptions& options,
-                                                     std::vector<std::string> texts) {
-  std::vector<tasks::BulkOutcome> outcomes;
+/// The text itself is wrong (empty, too long), so that others can still be labelled.
+bool is_of_text(const Error& error) {
+  return error.code == ErrorCode::kInvalidData || error.code == ErrorCode::kLimit;
+}
+
+using TextOutcome = Result<tasks::BulkOutcome>;
+
+/// Outcomes of all texts. Errors: of the first wrong text, unless `keep_errors`; of the engine.
+/// Without the GIL.
+Result<std::vector<TextOutcome>> classify_all(const tasks::Classifier& classifier,
+                                              const tasks::BulkOptions& options,
+                                              std::vector<std::string> texts, bool keep_errors) {
+  std::vector<TextOutcome> outcomes;
   outcomes.reserve(texts.size());
   tasks::BulkClassifier bulk(classifier, options);
   std::size_t n_added = 0;
   while (outcomes.size() < texts.size()) {
     while (n_added < texts.size() && bulk.has_room()) bulk.add(std::move(texts[n_added++]));
-    Result<tasks::BulkOutcome> outcome = bulk.take();
-    if (!outcome) return of_text(outcomes.size(), outcome.error());
-    outcomes.push_back(*std::move(outcome));
+    TextOutcome outcome = bulk.take();
+    if (!outcome && !(keep_errors && is_of_text(outcome.error()))) {
+      return of_text(outcomes.size(), outcome.error());
+    }
+    outcomes.push_back(std::move(outcome));
   }
   return outcomes;
 }
@@ -86,8 +96,8 @@ ClassifierPtr PyModel::prepare(Call& call, const TaskPtr& task) const {
   return call.take(*std::move(made));
 }
 
-nb::list PyModel::classify(nb::handle texts, const TaskPtr& task,
-                           const std::string& long_texts) const {
+nb::list PyModel::classify(nb::handle texts, const TaskPtr& task, const std::string& long_texts,
+                           bool keep_errors) const {
   tasks::BulkOptions options;
   options.long_texts = long_texts_named(long_texts);
   if (options.long_texts == tasks::LongTexts::kWindow && task->method == tasks::Method::kGenerate) {
@@ -98,14 +108,20 @@ nb::list PyModel::classify(nb::handle texts, const TaskPtr& task,
   Call call(*core_);
   const ClassifierPtr classifier = prepare(call, task);
   options.before_wait = call.before_wait();
-  std::optional<Result<std::vector<tasks::BulkOutcome>>> outcomes;
+  std::optional<Result<std::vector<TextOutcome>>> outcomes;
   {
     const nb::gil_scoped_release release;
-    outcomes.emplace(classify_all(*classifier, options, std::move(list)));
+    outcomes.emplace(classify_all(*classifier, options, std::move(list), keep_errors));
   }
   nb::list labelled;
-  for (const tasks::BulkOutcome& outcome : call.take(*std::move(outcomes))) {
-    labelled.append(labelled_tuple(outcome.classification, outcome.n_pieces, outcome.truncated));
+  for (const TextOutcome& outcome : call.take(*std::move(outcomes))) {
+    if (outcome) {
+      labelled.append(
+          labelled_tuple(outcome->classification, outcome->n_pieces, outcome->truncated));
+    } else {
+      const std::string& message = outcome.error().message;
+      labelled.append(nb::str(message.data(), message.size()));
+    }
   }
   return labelled;
 }

@@ -49,9 +49,10 @@ class PyModel {
                         bool special) const;
 
   /// Per text (label or None, confidence, {label: p} or None, raw, emoji, prompt, cached,
-  /// completion tokens, n_pieces, truncated).
+  /// completion tokens, n_pieces, truncated). With `keep_errors` a text that is empty or too long
+  /// gives a str, what is wrong with it, instead of ending the call.
   nanobind::list classify(nanobind::handle texts, const TaskPtr& task,
-                          const std::string& long_texts) const;
+                          const std::string& long_texts, bool keep_errors) const;
   /// (the same of the emotion, reply or None, finish_reason, prompt, cached, completion tokens,
   /// emotion_ms, first_token_ms, total_ms)
   nanobind::tuple predict(nanobind::handle text, const TaskPtr& task, const ReplySettings& settings,

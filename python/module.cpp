@@ -99,8 +99,9 @@ void define_model(nb::module_& module) {
       .def(
           "classify",
           [](const PyModel& self, nb::handle texts, const PyTask& task,
-             const std::string& long_texts) { return self.classify(texts, task.task, long_texts); },
-          "texts"_a, "task"_a, "long_texts"_a)
+             const std::string& long_texts,
+             bool keep_errors) { return self.classify(texts, task.task, long_texts, keep_errors); },
+          "texts"_a, "task"_a, "long_texts"_a, "keep_errors"_a)
       .def(
           "predict",
           [](const PyModel& self, nb::handle text, const PyTask& task,

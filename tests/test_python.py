@@ -201,6 +201,19 @@ def test_many_texts_and_long_ones(model):
     assert cut.truncated and cut.n_pieces == 1
 
 
+def test_wrong_texts_among_others(model):
+    empty, good, long, other = model.classify(["", "好", "很好。" * 2000, "坏"], errors="return")
+    assert isinstance(empty, ValueError) and str(empty) == "the text is empty"
+    assert isinstance(long, ValueError) and "context holds 1024" in str(long)
+    alone = model.classify(["好", "坏"])
+    assert [good.probabilities, other.probabilities] == [one.probabilities for one in alone]
+    assert model.classify([], errors="return") == []
+    with pytest.raises(TypeError, match="^text 2 must be str"):
+        model.classify(["好", None], errors="return")
+    with pytest.raises(ValueError, match="^errors is 'ignore'"):
+        model.classify(["好"], errors="ignore")
+
+
 def test_predict_as_the_program_and_the_service(model, cli, server):
     for text in TEXTS:
         (line,) = cli.lines("predict", "--json", "--max-tokens", 16, "--", text)

@@ -35,7 +35,8 @@ def _close_all() -> None:
         core.close()
 
 
-def _labelled(values: _munia.LabelledTuple) -> Labelled:
+def _labelled(values: _munia.LabelledTuple | str) -> Labelled:
+    assert not isinstance(values, str)
     label, confidence, probabilities, raw, emoji, prompt, cached, completion, pieces, cut = values
     return Labelled(
         label, confidence, probabilities, raw, emoji, Usage(prompt, cached, completion), pieces, cut
@@ -274,7 +275,19 @@ class Model:
         *,
         system: str | None = ...,
         long_texts: Literal["error", "truncate", "window"] = ...,
+        errors: Literal["raise"] = ...,
     ) -> list[Labelled]: ...
+    @overload
+    def classify(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[str] | None = ...,
+        task: TaskLike | None = ...,
+        *,
+        system: str | None = ...,
+        long_texts: Literal["error", "truncate", "window"] = ...,
+        errors: Literal["return"],
+    ) -> list[Labelled | ValueError]: ...
     def classify(
         self,
         texts: str | Iterable[str],
@@ -283,7 +296,8 @@ class Model:
         *,
         system: str | None = None,
         long_texts: Literal["error", "truncate", "window"] = "error",
-    ) -> Labelled | list[Labelled]:
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Labelled | list[Labelled] | list[Labelled | ValueError]:
         """The labels of texts (a list, a pandas Series, …), in their order; of one str, its label.
 
         The labels to choose from are those of `task` (default "sentiment"; a name, a task file, a
@@ -291,14 +305,23 @@ class Model:
         equal ones once, and give way to what other threads ask.
         long_texts: what happens to a text that the context cannot hold: "error", "truncate" (its
         beginning is labelled) or "window" (pieces are, and a probability is their weighted mean).
+        errors: "return" puts a ValueError in the place of a text that is empty or too long, and
+        labels the others (not of one str).
 
         Raises ValueError with the number of the first text that is empty or too long, TypeError
         with that of one that is no str.
         """
+        if errors not in ("raise", "return"):
+            raise ValueError(f'errors is {errors!r}; it must be "raise" or "return"')
         core = task_of(task, labels, system)._core
         if isinstance(texts, str):
-            return _labelled(self._core.classify([texts], core, long_texts)[0])
-        return [_labelled(values) for values in self._core.classify(texts, core, long_texts)]
+            return _labelled(self._core.classify([texts], core, long_texts, False)[0])
+        if errors == "raise":
+            return [_labelled(one) for one in self._core.classify(texts, core, long_texts, False)]
+        return [
+            ValueError(one) if isinstance(one, str) else _labelled(one)
+            for one in self._core.classify(texts, core, long_texts, True)
+        ]
 
     def learn(
         self,
