@@ -98,6 +98,7 @@ test: all-programs ## Build and run the tests; the last line is the sum
 test-long: all-programs ## What takes longer: sanitizers over all units and fuzz corpora, long tests
 	@tools/venv.sh test > /dev/null
 	@tools/venv.sh lmeval > /dev/null
+	@tools/venv.sh ray > /dev/null
 	@$(call configure,asan,build/asan)
 	@cmake --build build/asan -j $(JOBS)
 	@$(call configure,tsan,build/tsan)

@@ -2,7 +2,7 @@
 # Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
 # prints its path. Does nothing when a stamp with the same hash is there. NAME is test (the tests),
 # reference (the goldens and `make test-long`), python (the Python package is built and tested
-# there) or lmeval (the lm-eval harness).
+# there), lmeval (the lm-eval harness) or ray (munia.ray).
 #   tools/venv.sh test
 set -eu
 
@@ -13,8 +13,9 @@ test) files="$root/tools/requirements-test.txt" ;;
 reference) files="$root/tools/requirements-reference.txt $root/tools/requirements-test.txt" ;;
 python) files="$root/tools/requirements-python.txt" ;;
 lmeval) files="$root/tools/requirements-lmeval.txt" ;;
+ray) files="$root/tools/requirements-ray.txt" ;;
 *)
-    echo "usage: tools/venv.sh test|reference|python|lmeval (got '$name')" >&2
+    echo "usage: tools/venv.sh test|reference|python|lmeval|ray (got '$name')" >&2
     exit 2
     ;;
 esac
