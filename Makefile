@@ -26,7 +26,7 @@ define configure
     { cat $(2)/configure.log >&2; rm -f $(2)/build.ninja; exit 1; }; }; }
 endef
 
-.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims install clean program all-programs arm64 deb image release
+.PHONY: help run build web python wheel package-configured serve test test-long lint fuzz bench compare claims docs install clean program all-programs arm64 deb image release
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -91,6 +91,7 @@ all-programs: web package-configured
 
 test: all-programs ## Build and run the tests; the last line is the sum
 	@tools/venv.sh test > /dev/null
+	@tools/venv.sh docs > /dev/null
 	@tools/run_tests.py --ctest build --pytest build/venv-test/bin/python --jobs $(JOBS) \
 	  --package build/venv-python/bin/python=build/python \
 	  --munia build/munia $(addprefix --model ,$(TEST_MODELS)) -- -m "not long"
@@ -137,6 +138,12 @@ compare: program ## Beside its peers, interleaved (20 GB in build/): ONLY=llamac
 claims: program ## The articles' figures of accuracy, measured with intervals: SHOP=FILE.csv WEIBO=FILE.csv
 	@model="$$(build/munia pull --default)"; bench/claims.py "$$model" $(if $(SHOP),--shop "$(SHOP)") \
 	  $(if $(WEIBO),--weibo "$(WEIBO)")
+
+docs: ## Make the manual: build/docs/index.html, in Chinese build/docs/zh/index.html
+	@tools/bootstrap.sh python
+	@rm -rf build/docs
+	@tools/build_docs.sh "$$(tools/venv.sh docs)/bin/python" build/docs
+	@echo build/docs/index.html
 
 install: program ## Install under PREFIX=/usr/local (DESTDIR honoured)
 	@cmake --build build --target shell_files

@@ -12,8 +12,6 @@ from python_package import QWEN
 
 import munia
 
-PACKAGE = os.path.dirname(os.path.dirname(munia.__file__))
-
 
 def check(*command, env=None):
     result = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True,
@@ -126,15 +124,3 @@ def test_the_tour_runs(tmp_path):
 def test_the_tour_of_a_real_model(tmp_path):
     out = tour(real_model("qwen2.5-coder-0.5b"), tmp_path / "plot.png")
     assert int(re.search(r"with a head: (\d+)% right", out).group(1)) >= 70, out
-
-
-def test_the_manual_runs(tmp_path):
-    """Every block of docs/python.md, in their order, as one program."""
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) >= 4
-    program = tmp_path / "manual.py"
-    program.write_text("\n".join(blocks).replace('"MODEL"', repr(str(QWEN))))
-    result = subprocess.run([sys.executable, program], capture_output=True, text=True, cwd=tmp_path,
-                            env=os.environ | {"PYTHONPATH": PACKAGE})
-    assert result.returncode == 0, result.stdout + result.stderr

@@ -2,7 +2,7 @@
 # Makes build/venv-NAME from tools/requirements-NAME.txt with the machine's own pip set-up, and
 # prints its path. Does nothing when a stamp with the same hash is there. NAME is test (the tests),
 # reference (the goldens and `make test-long`), python (the Python package is built and tested
-# there), lmeval (the lm-eval harness) or ray (munia.ray).
+# there), lmeval (the lm-eval harness), ray (munia.ray) or docs (the manual).
 #   tools/venv.sh test
 set -eu
 
@@ -14,8 +14,9 @@ reference) files="$root/tools/requirements-reference.txt $root/tools/requirement
 python) files="$root/tools/requirements-python.txt" ;;
 lmeval) files="$root/tools/requirements-lmeval.txt" ;;
 ray) files="$root/tools/requirements-ray.txt" ;;
+docs) files="$root/tools/requirements-docs.txt" ;;
 *)
-    echo "usage: tools/venv.sh test|reference|python|lmeval|ray (got '$name')" >&2
+    echo "usage: tools/venv.sh test|reference|python|lmeval|ray|docs (got '$name')" >&2
     exit 2
     ;;
 esac
