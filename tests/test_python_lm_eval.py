@@ -57,7 +57,7 @@ def test_the_harness_gives_the_figures_of_score(tmp_path):
                                 "HF_HOME": str(tmp_path / "hf"), "TOKENIZERS_PARALLELISM": "false"}
     environment.pop("PYTHONPATH", None)
     with Server(tmp_path) as server:
-        arguments = (f"model=munia,base_url={server.address}/v1/completions,tokenizer={QWEN},"
+        arguments = (f"model={QWEN.name},base_url={server.address}/v1/completions,tokenizer={QWEN},"
                      "tokenizer_backend=huggingface,num_concurrent=2,max_length=1024")
         done = subprocess.run(
             [python(), "-m", "lm_eval", "--model", "local-completions", "--model_args", arguments,
