@@ -1,6 +1,7 @@
 """munia.ray.serve_app on a real Ray of this machine: what `munia serve` answers, through replicas that
 may die."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -111,7 +112,7 @@ except Exception as error:
 class Load:
     """Clients that send requests again until they are answered, and compare each answer."""
 
-    def __init__(self, client, wanted, n_clients=6):
+    def __init__(self, client, wanted, n_clients=4):
         self.client, self.wanted = client, wanted
         self.n_answered = self.n_repeated = 0
         self.wrong = []
@@ -131,6 +132,7 @@ class Load:
                 self.n_answered += 1
                 if reply != (200, self.wanted[content]):
                     self.wrong.append((content, reply))
+            time.sleep(0.05)  # the replicas that begin need the CPUs as well
 
     def send(self, content):
         reply = None
@@ -158,44 +160,49 @@ class Load:
             thread.join()
 
 
-@pytest.mark.long
-def test_a_killed_replica_under_load(tmp_path, munia):
-    packed = pack(munia, tmp_path / "tiny.munia")
+@contextlib.contextmanager
+def two_replicas_under_load(home, munia):
+    """(cluster, packed model, load); no answer may be a wrong one, or stay away."""
+    packed = pack(munia, home / "tiny.munia")
     contents = [body(texts=[f"第{i}条：{'很好' * (i % 4)}", f"糟糕{i}"]) for i in range(24)]
-    with Server(tmp_path, model=packed) as server:
+    with Server(home, model=packed) as server:
         wanted = {content: server.post("/classify", content).body for content in contents}
-    cluster, client = app(tmp_path, packed, "replicas=2", cpus=3)
+    cluster, client = app(home, packed, "replicas=2", cpus=3)
     with cluster:
         assert cluster.read() == {"ready": True}
         load = Load(client, wanted)
         try:
             load.wait_for(60)
-            before = services(cluster, packed)
-            assert len(before) == len(set(before.values())) == 2, before
-            service, replica = next(iter(before.items()))
-            kill(replica)
-            # What belonged to it ends with it, and Ray makes another.
-            wait_until(lambda: not command_line(service))
-            wait_until(lambda: len(services(cluster, packed)) == 2)
-            load.wait_for(60)
-
-            service, replica = next(iter(services(cluster, packed).items()))
-            kill(service)
-            wait_until(lambda: parent_of(replica) is None)
-            wait_until(lambda: len(services(cluster, packed)) == 2)
-            load.wait_for(60)
-
-            # One that hangs is found by its health check.
-            service = next(iter(services(cluster, packed)))
-            os.kill(service, signal.SIGSTOP)
-            wait_until(lambda: not command_line(service))
-            wait_until(lambda: len(services(cluster, packed)) == 2)
+            yield cluster, packed, load
             load.wait_for(60)
         finally:
             load.end()
-        print(f"{load.n_answered} answers, {load.n_repeated} repeated requests")
+        print(f"{load.n_answered} answers, {load.n_repeated} requests sent again")
         assert load.wrong == []
         cluster.go_on()
+
+
+@pytest.mark.long
+def test_a_killed_replica_under_load(tmp_path, munia):
+    with two_replicas_under_load(tmp_path, munia) as (cluster, packed, load):
+        before = services(cluster, packed)
+        assert len(before) == len(set(before.values())) == 2, before
+        service, replica = next(iter(before.items()))
+        kill(replica)
+        # What belonged to it ends with it, and Ray makes another.
+        wait_until(lambda: not command_line(service))
+        wait_until(lambda: len(services(cluster, packed)) == 2)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_service_that_ends_or_hangs_under_load(tmp_path, munia, sent):
+    """It takes its replica with it: at once, or after some health checks."""
+    with two_replicas_under_load(tmp_path, munia) as (cluster, packed, load):
+        service, replica = next(iter(services(cluster, packed).items()))
+        os.kill(service, sent)
+        wait_until(lambda: parent_of(replica) is None and not command_line(service))
+        wait_until(lambda: len(services(cluster, packed)) == 2)
 
 
 @pytest.mark.long

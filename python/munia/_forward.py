@@ -100,12 +100,16 @@ async def _upload(
 async def _download(
     connection: h11.Connection, reader: asyncio.StreamReader, send: Send
 ) -> bool:
-    """False: nothing came."""
+    """False: nothing came. What came together is sent together: each message is a trip through Ray."""
     begun = False
+    body = b""
     while True:
         try:
             event = connection.next_event()
             if event is h11.NEED_DATA:
+                if body:
+                    await send({"type": "http.response.body", "body": body, "more_body": True})
+                    body = b""
                 connection.receive_data(await reader.read(_READ_BYTES))
                 continue
         except (ConnectionError, h11.RemoteProtocolError):
@@ -119,10 +123,9 @@ async def _download(
                 {"type": "http.response.start", "status": event.status_code, "headers": headers}
             )
         elif isinstance(event, h11.Data):
-            body = {"type": "http.response.body", "body": bytes(event.data), "more_body": True}
-            await send(body)
+            body += event.data
         elif isinstance(event, h11.EndOfMessage):
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": body, "more_body": False})
             return True
         elif not isinstance(event, h11.InformationalResponse):
             return False

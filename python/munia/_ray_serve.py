@@ -38,6 +38,7 @@ _OURS = (
 )
 _DRAIN_SECONDS = 30.0
 _HEALTH_SECONDS = 10.0
+_MOST_UNHEALTHY = 3
 
 
 def serve_app(
@@ -128,17 +129,26 @@ class _Replica:
         command += ["--json", "--no-request-log", "--queue", str(parallel)]
         command += ["--drain-timeout", str(_DRAIN_SECONDS)]
         self._child = Child(command, on_death=_die)
+        self._n_unhealthy = 0
 
     async def __call__(self, request: Any) -> Response:
         return _Forwarded(self._child.port)
 
     async def check_health(self) -> None:
-        """Raises when `munia serve` does not answer."""
-        status = await asyncio.wait_for(
-            status_of(HOST, self._child.port, "/health"), timeout=_HEALTH_SECONDS / 2
-        )
-        if status != 200:
-            raise RuntimeError(f"munia serve answers its health check with status {status}")
+        """Raises when `munia serve` does not answer. Ends the replica when that happens several times in
+        a row: Ray would wait for the requests that hang in it."""
+        try:
+            status = await asyncio.wait_for(
+                status_of(HOST, self._child.port, "/health"), timeout=_HEALTH_SECONDS / 2
+            )
+            problem = "" if status == 200 else f"with status {status}"
+        except asyncio.TimeoutError:
+            problem = f"not within {_HEALTH_SECONDS / 2} seconds"
+        self._n_unhealthy = self._n_unhealthy + 1 if problem else 0
+        if self._n_unhealthy >= _MOST_UNHEALTHY:
+            _die(f"munia serve answers its health check {problem}")
+        if problem:
+            raise RuntimeError(f"munia serve answers its health check {problem}")
 
     def __del__(self) -> None:
         child: Child | None = getattr(self, "_child", None)
