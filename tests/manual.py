@@ -32,10 +32,8 @@ from munia_process import ROOT
 
 DOCS = ROOT / "docs"
 NOT_PAGES = {"plan.md"}
-# Pages whose blocks have no marks yet: nothing of them is run, and each block says so.
-NOT_MARKED = {"arm64.md", "operations.md", "scale.md"}
 RUN = {"sh", "bash", "console", "python"}
-SHOWN = {"json", "jsonl", "toml", "text", "csv", "jinja", "cpp", "nginx", "yaml", "ini"}
+SHOWN = {"json", "jsonl", "toml", "text", "csv", "jinja", "cpp", "nginx", "haproxy", "yaml", "ini"}
 BLOCK = re.compile(
     r"(?:^<!-- run: (?P<options>[^\n]*?) -->\n)?^(?P<fence>`{3,})(?P<language>[^\s`]*)[^\n]*\n"
     r"(?P<code>.*?)^(?P=fence)$", re.DOTALL | re.MULTILINE)
@@ -74,8 +72,6 @@ def blocks_of(page):
     text = page.read_text(encoding="utf-8")
     for_page = PAGE.search(text)
     common = read_options(for_page.group(1)) if for_page else {}
-    if page.name in NOT_MARKED:
-        common = {"skip": "the page's blocks have not been marked for this test yet"} | common
     return [Block(page, text.count("\n", 0, match.start("fence")) + 1, match["language"], match["code"],
                   common | read_options(match["options"]))
             for match in BLOCK.finditer(text)]

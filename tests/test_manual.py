@@ -11,7 +11,7 @@ import sys
 from urllib.parse import unquote, urlparse
 
 import pytest
-from manual import (DOCS, NOT_MARKED, RUN, SHOWN, Block, Session, blocks_of, commands_of, english_pages, read_options,
+from manual import (DOCS, RUN, SHOWN, Block, Session, blocks_of, commands_of, english_pages, read_options,
                     without_comments)
 from munia_cli import BIN
 from munia_process import ROOT, real_model
@@ -22,8 +22,6 @@ import make_reference  # noqa: E402
 READMES = [ROOT / "README.md", ROOT / "README.zh.md"]
 PAGES = english_pages()
 ALL_PAGES = [*PAGES, *sorted((DOCS / "zh").glob("*.md")), *READMES]
-# May be there in English alone.
-ENGLISH_ONLY = {"arm64.md", "operations.md", "scale.md"}
 VENV = ROOT / "build" / "venv-docs" / "bin" / "python"
 
 
@@ -71,8 +69,8 @@ def run_page(page, tmp_path, request):
 def test_what_a_page_shows(page, tmp_path, request):
     """Every block of the English page; the Chinese one has the same blocks (test_same_blocks)."""
     if not any(runs_here(block) for block in blocks_of(page)):
-        assert page.name in NOT_MARKED | {"architectures.md", "decisions.md", "index.md", "limits.md", "python.md",
-                                          "reference.md"}, "a page without examples"
+        assert page.name in {"architectures.md", "decisions.md", "index.md", "limits.md", "operations.md",
+                             "python.md", "reference.md", "scale.md"}, "a page without examples"
         return
     run_page(page, tmp_path, request)
 
@@ -99,13 +97,11 @@ def chinese(page):
 
 
 PAIRS = pytest.mark.parametrize(
-    "page", [page for page in [*PAGES, READMES[0]] if chinese(page).exists()], ids=name_of)
+    "page", [*PAGES, READMES[0]], ids=name_of)
 
 
 def test_both_languages_are_complete():
-    english = {page.name for page in PAGES}
-    there = {page.name for page in (DOCS / "zh").glob("*.md")}
-    assert english - ENGLISH_ONLY <= there <= english
+    assert {page.name for page in PAGES} == {page.name for page in (DOCS / "zh").glob("*.md")}
 
 
 @PAIRS
@@ -210,7 +206,7 @@ def test_flags_exist():
 def test_languages_of_blocks_are_known():
     for page in ALL_PAGES:
         for block in blocks_of(page):
-            assert block.language in RUN | SHOWN or page.name in NOT_MARKED, f"{block.place}: `{block.language}`"
+            assert block.language in RUN | SHOWN, f"{block.place}: `{block.language}`"
             assert set(block.options) <= {"skip", "serve", "file", "client", "real", "tiny"}, block.place
 
 
@@ -299,8 +295,6 @@ def test_the_built_manual_is_whole(built):
 
 def test_each_page_leads_to_the_other_language(built):
     for page in PAGES:
-        if not chinese(page).exists():
-            continue
         for path, other in ((page.stem, f"zh/{page.stem}.html"), (f"zh/{page.stem}", f"../{page.stem}.html")):
             text = (built / f"{path}.html").read_text(encoding="utf-8")
             assert f'<a href="{other}">' in text, path
