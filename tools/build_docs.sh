@@ -15,4 +15,4 @@ build() { # SOURCES OUT LANGUAGE
 }
 build "$docs" "$out" en
 build "$docs/zh" "$out/zh" zh_CN
-rm -rf "$out"/.doctrees-* "$out/.buildinfo" "$out/zh/.buildinfo"
+rm -rf "$out"/.doctrees-* "$out/.buildinfo" "$out/zh/.buildinfo" "$out/_sources" "$out/zh/_sources"
