@@ -21,7 +21,7 @@ RUNGS = {  # CPU of qemu → its rungs, the best last
     "max": ["scalar", "neon", "neon_dotprod"],
 }
 WEIGHTS = ((), ("--weights", "int8"), ("--weights", "int4"))
-UNIT_TESTS = ("munia_base_test", "munia_kernels_test", "munia_model_files_test")
+UNIT_TESTS = ("munia_base_test", "munia_kernels_test")
 TINY = munia.tiny_models()
 QWEN = MODELS / "qwen2-tied-bf16"
 long = pytest.mark.long
