@@ -2,7 +2,7 @@
 
 A replica is a Ray actor with a `munia serve` of its own on a port of the loopback interface, and passes
 requests and answers through unchanged: what a client gets is what `munia serve` says
-(docs/decisions/0012-ray-serve.md). A packed file (.munia) is mapped, so that the replicas of a node share
+(docs/decisions/0011-ray-serve.md). A packed file (.munia) is mapped, so that the replicas of a node share
 one copy of the weights in memory.
 """
 
