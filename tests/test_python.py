@@ -144,8 +144,10 @@ def test_a_fetched_model_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "tiny" / "munia-model.json").write_text("{}")
     with pytest.raises(ValueError, match="damaged"):
         munia.Model("tiny")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="`munia pull nothing-of-that-name`"):
         munia.Model("nothing-of-that-name")
+    with pytest.raises(FileNotFoundError, match="cannot read"):
+        munia.Model("nothing.gguf")
 
 
 def test_chat_as_the_program_and_the_service(model, cli, server):

@@ -32,14 +32,19 @@ def _loaded_file(place: str) -> str:
 
 
 def model_path(typed: str) -> str:
-    """A path that exists, as it is; what is loaded of a fetched model, for its name; else what was
-    typed, for the loader to refuse. Raises ValueError where the model's record is damaged."""
-    if os.path.exists(typed) or not _NAME.fullmatch(typed):
+    """A path that exists, as it is; what is loaded of a fetched model, for its name; of another path
+    what was typed, for the loader to refuse. Raises FileNotFoundError for a name of no fetched model,
+    ValueError where the model's record is damaged."""
+    is_name = _NAME.fullmatch(typed) and not typed.endswith((".gguf", ".munia"))
+    if os.path.exists(typed) or not is_name:
         return typed
     home = _home(os.environ)
     place = None if home is None else os.path.join(home, typed)
     if place is None or not os.path.isfile(os.path.join(place, "munia-model.json")):
-        return typed
+        raise FileNotFoundError(
+            f"there is no model {typed!r}: it is no path, and no model in {home}; `munia pull {typed}` "
+            "fetches it where the name is known, `munia models` lists what is here"
+        )
     try:
         return _loaded_file(place)
     except (ValueError, KeyError, TypeError) as error:
